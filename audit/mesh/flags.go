@@ -1,0 +1,62 @@
+package mesh
+
+// Flags are istiod's environment variables that change what it sends (digest
+// section 11), resolved: as set on the istiod, else the default of its version.
+type Flags struct {
+	FilterGatewayClusterConfig   bool   // PILOT_FILTER_GATEWAY_CLUSTER_CONFIG
+	ScopeGatewayToNamespace      bool   // PILOT_SCOPE_GATEWAY_TO_NAMESPACE
+	UnifiedSidecarScope          bool   // PILOT_UNIFIED_SIDECAR_SCOPE
+	EnhancedDestinationRuleMerge bool   // ENABLE_ENHANCED_DESTINATIONRULE_MERGE
+	PickBestServiceNamespace     bool   // PILOT_SIDECAR_PICK_BEST_SERVICE_NAMESPACE
+	IPAutoallocate               bool   // PILOT_ENABLE_IP_AUTOALLOCATE
+	EDSForHeadless               bool   // PILOT_ENABLE_EDS_FOR_HEADLESS_SERVICES
+	HeadlessFilterChainListener  bool   // PILOT_ENABLE_HEADLESS_FILTER_CHAIN_LISTENER
+	MulticlusterHeadless         bool   // ENABLE_MULTICLUSTER_HEADLESS
+	DualStack                    bool   // ISTIO_DUAL_STACK
+	SidecarInboundMerge          bool   // PILOT_ALLOW_SIDECAR_SERVICE_INBOUND_LISTENER_MERGE
+	ServiceEntrySelectPods       bool   // PILOT_ENABLE_SERVICEENTRY_SELECT_PODS
+	K8sSelectWorkloadEntries     bool   // PILOT_ENABLE_K8S_SELECT_WORKLOAD_ENTRIES
+	QUICListeners                bool   // PILOT_ENABLE_QUIC_LISTENERS
+	StrictGatewayMerging         bool   // PILOT_ENABLE_STRICT_GATEWAY_MERGING
+	RemoteJWKS                   string // PILOT_JWT_ENABLE_REMOTE_JWKS
+	Ambient                      bool   // PILOT_ENABLE_AMBIENT
+	SendUnhealthyEndpoints       bool   // PILOT_SEND_UNHEALTHY_ENDPOINTS
+	AutoSendUnhealthyEndpoints   bool   // PILOT_AUTO_SEND_UNHEALTHY_ENDPOINTS
+	TLSOnSidecarIngress          bool   // ENABLE_TLS_ON_SIDECAR_INGRESS
+	WatchNamespace               string // ISTIO_WATCH_NAMESPACE
+	AbsoluteFQDNDomain           bool   // PILOT_ENABLE_ABSOLUTE_FQDN_VHOST_DOMAIN
+	RouteCollapse                bool   // PILOT_ENABLE_ROUTE_COLLAPSE_OPTIMIZATION
+
+	TelemetryLabel                        bool    // PILOT_ENABLE_TELEMETRY_LABEL
+	EndpointTelemetryLabel                bool    // PILOT_ENDPOINT_TELEMETRY_LABEL
+	MetadataExchange                      bool    // PILOT_ENABLE_METADATA_EXCHANGE
+	MXAdditionalLabels                    string  // PILOT_MX_ADDITIONAL_LABELS
+	ALPNFilter                            bool    // PILOT_ENABLE_ALPN_FILTER
+	DisableMXALPN                         bool    // PILOT_DISABLE_MX_ALPN
+	DisableTrackRemaining                 bool    // DISABLE_TRACK_REMAINING_CB_METRICS
+	DisableShadowHostSuffix               bool    // DISABLE_SHADOW_HOST_SUFFIX
+	SpawnUpstreamSpanForGateway           bool    // PILOT_SPAWN_UPSTREAM_SPAN_FOR_GATEWAY
+	InboundRetryPolicy                    bool    // ENABLE_INBOUND_RETRY_POLICY
+	ExcludeUnsafe503                      bool    // EXCLUDE_UNSAFE_503_FROM_DEFAULT_RETRY
+	PreferDestinationRuleTLS              bool    // PREFER_DESTINATIONRULE_TLS_FOR_EXTERNAL_SERVICES
+	MaxConnectionsPerSocketEvent          uint32  // MAX_CONNECTIONS_PER_SOCKET_EVENT_LOOP
+	CaresUDPMaxQueries                    uint32  // PILOT_DNS_CARES_UDP_MAX_QUERIES
+	DNSJitterMillis                       int     // PILOT_DNS_JITTER_DURATION
+	HTTP10                                bool    // PILOT_HTTP10
+	SidecarUseRemoteAddress               bool    // PILOT_SIDECAR_USE_REMOTE_ADDRESS
+	Continue100                           bool    // ENABLE_100_CONTINUE_HEADERS
+	MongoFilter, MySQLFilter, RedisFilter bool    // PILOT_ENABLE_{MONGO,MYSQL,REDIS}_FILTER
+	PersistentSession                     bool    // PILOT_ENABLE_PERSISTENT_SESSION_FILTER
+	LocalityWeightedLB                    bool    // ENABLE_LOCALITY_WEIGHTED_LB_CONFIG
+	TraceSampling                         float64 // PILOT_TRACE_SAMPLING
+	GatewayTransportConnectTimeoutSeconds int     // PILOT_GATEWAY_TRANSPORT_SOCKET_CONNECT_TIMEOUT
+	CanonicalForExternalSE                bool    // LABEL_CANONICAL_SERVICES_FOR_MESH_EXTERNAL_SERVICE_ENTRIES
+	AllowAnyDynamicDNSMaxHosts            uint32  // PILOT_ALLOW_ANY_DYNAMIC_DNS_MAX_HOSTS
+
+	// Set holds the variables found on the istiod that differ from the
+	// version's default and that the model knows.
+	Set map[string]string
+	// Unknown are PILOT_* and ENABLE_* variables that are set and that the
+	// model does not read; each becomes a gap.
+	Unknown []string
+}

@@ -1,0 +1,164 @@
+package result
+
+// APIVersion is the version of the saved form of an Audit.
+const APIVersion = "mesh-audit/v1alpha1"
+
+// KindScopeReport is the kind of the saved form of an Audit.
+const KindScopeReport = "ScopeReport"
+
+// Audit is the answer of one run: what istiod sends to every proxy of the mesh.
+type Audit struct {
+	APIVersion  string       `json:"apiVersion"`
+	Kind        string       `json:"kind"`
+	Mesh        MeshInfo     `json:"mesh"`
+	Proxies     []Proxy      `json:"proxies"`
+	Groups      []Group      `json:"groups"`
+	Scopes      []Scope      `json:"scopes"`
+	Services    []Service    `json:"services,omitempty"` // fan-out, heaviest first
+	Reasons     []Reason     `json:"reasons"`
+	Gaps        []Gap        `json:"gaps"`
+	Diagnostics []Diagnostic `json:"diagnostics,omitempty"` // input that could not be used
+	Objects     []Object     `json:"objects,omitempty"`     // every input object, for diff
+}
+
+// MeshInfo is what the header of a report says of the mesh.
+type MeshInfo struct {
+	Namespaces    int            `json:"namespaces"`
+	Services      int            `json:"services"`     // host names in the registry
+	EndpointRows  int            `json:"endpointRows"` // rows of (service port, address): shared backends count once per service port
+	Proxies       int            `json:"proxies"`
+	ControlPlanes []ControlPlane `json:"controlPlanes"`
+	TrustDomain   string         `json:"trustDomain,omitempty"`
+	Partial       string         `json:"partial,omitempty"` // the only namespace that was read; empty: all
+	Assumed       int            `json:"assumed,omitempty"` // objects and fields that completion made up
+	Totals        Totals         `json:"totals"`
+}
+
+// Totals is istiod's side: what it sends when every proxy connects afresh.
+type Totals struct {
+	Connections  int   `json:"connections"`
+	EndpointRows int64 `json:"endpointRows"` // load-assignment rows over all connections
+	Bytes        int64 `json:"bytes"`        // sum of bytes over all connections
+}
+
+// ControlPlane is one istiod revision.
+type ControlPlane struct {
+	Revision       string            `json:"revision"`
+	Tags           []string          `json:"tags,omitempty"`
+	Namespace      string            `json:"namespace"`
+	Version        string            `json:"version"`
+	VersionAssumed bool              `json:"versionAssumed,omitempty"` // no image tag, label or flag told
+	RootNamespace  string            `json:"rootNamespace"`
+	OutboundPolicy string            `json:"outboundTrafficPolicy"`
+	Flags          map[string]string `json:"flags,omitempty"` // istiod environment that differs from the version's default and changes xDS
+	Proxies        int               `json:"proxies"`
+}
+
+// Kind of a proxy.
+const (
+	Sidecar = "sidecar"
+	Router  = "router"
+)
+
+// Proxy is one connection to istiod.
+type Proxy struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Kind      string `json:"kind"`               // sidecar | router
+	Group     string `json:"group"`              // Group.ID
+	Workload  string `json:"workload,omitempty"` // "deployment/reviews-v1"; empty: a bare pod
+	Revision  string `json:"revision"`
+	Version   string `json:"version"`
+	Assumed   bool   `json:"assumed,omitempty"` // the pod was made by completion
+}
+
+// Counts are the numbers of resources that one proxy holds.
+type Counts struct {
+	XDS[int]
+	Endpoints int `json:"endpoints"` // rows in load assignments and DNS clusters
+}
+
+// Bytes are the bytes that one proxy holds, by type.
+type Bytes struct {
+	XDS[int64]
+	Total int64 `json:"total"`
+}
+
+// Resources lists resources by type, each sorted by name.
+type Resources = XDS[[]*Resource]
+
+// Scope is what many groups share.
+type Scope struct {
+	ID        string    `json:"id"`
+	By        Ref       `json:"by,omitzero"` // the Sidecar that decides; zero: istiod's default scope
+	Text      string    `json:"text"`        // "Sidecar shop/default", "default scope of shop", "gateway edge/front"
+	Resources Resources `json:"resources,omitzero"`
+}
+
+// Group is the proxies with identical config, up to what depends on the single pod.
+type Group struct {
+	ID        string    `json:"id"`
+	Kind      string    `json:"kind"`
+	Namespace string    `json:"namespace"`
+	Workload  string    `json:"workload,omitempty"`
+	Scope     string    `json:"scope"` // Scope.ID
+	Proxies   int       `json:"proxies"`
+	Counts    Counts    `json:"counts"`             // of one proxy, everything included
+	Bytes     Bytes     `json:"bytes"`              // of one proxy, everything included
+	Resources Resources `json:"resources,omitzero"` // what its proxies have beside the scope's: inbound
+	// Without lists names of the scope's resources that its proxies do not get
+	// (a headless service's listener for the pod's own address).
+	Without XDS[[]string] `json:"without,omitzero"`
+	// Resized gives the bytes of the scope's resources that weigh otherwise here.
+	Resized XDS[[]Resized] `json:"resized,omitzero"`
+}
+
+// Resized is a resource of the scope with this group's bytes.
+type Resized struct {
+	Name  string `json:"name"`
+	Bytes int64  `json:"bytes"`
+}
+
+// Service is the fan-out of one service: who receives it and what that weighs.
+type Service struct {
+	Host      string `json:"host"`
+	Namespace string `json:"namespace"`
+	Ref       Ref    `json:"ref"`
+	Headless  bool   `json:"headless,omitempty"`
+	Proxies   int    `json:"proxies"`   // that receive anything of it
+	Bytes     int64  `json:"bytes"`     // on one proxy: the mean over those that receive it, rounded down
+	Total     int64  `json:"total"`     // over all proxies
+	Endpoints int    `json:"endpoints"` // distinct endpoint addresses
+}
+
+// GapKind says why something is not in the answer.
+type GapKind string
+
+// The kinds of gaps.
+const (
+	Unread     GapKind = "unread"     // could not be read: exit status 3
+	Unmodelled GapKind = "unmodelled" // read, not modelled
+	Assumed    GapKind = "assumed"    // completed by rule
+)
+
+// Gap is a known limit of the answer.
+type Gap struct {
+	Kind    GapKind  `json:"kind"`
+	Object  Ref      `json:"object,omitzero"`
+	Proxies []string `json:"proxies,omitempty"` // "namespace/name" of those that it may touch; empty with All false: none known
+	All     bool     `json:"all,omitempty"`     // may touch every proxy
+	Text    string   `json:"text"`
+}
+
+// Diagnostic is input that could not be used.
+type Diagnostic struct {
+	Source Source `json:"source"`
+	Object Ref    `json:"object,omitzero"` // as far as it could be read
+	Text   string `json:"text"`
+}
+
+// Object is an input object with a digest of its content.
+type Object struct {
+	Ref
+	Digest string `json:"digest"`
+}

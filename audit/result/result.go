@@ -1,0 +1,78 @@
+// Package result holds the nouns of an audit: plain structs that a report
+// renders, a file stores and a later diff compares. It knows nothing of
+// Kubernetes, Istio's API or the terminal, and imports the standard library
+// only, so that a saved result can be read without a cluster.
+//
+// Everything here is sorted once, at the end of a run: the same input in any
+// order gives the same bytes out.
+package result
+
+// Source is where an object was read from. The zero Source is the live cluster.
+type Source struct {
+	File string `json:"file,omitempty"` // as the user named it; "-" is standard input
+	Line int    `json:"line,omitempty"` // first line of the object's document, from 1
+}
+
+// Ref names one input object.
+type Ref struct {
+	Kind      string `json:"kind"`
+	Namespace string `json:"namespace,omitempty"` // empty: cluster-scoped
+	Name      string `json:"name"`
+	Source    Source `json:"source,omitzero"`
+}
+
+// IsZero reports whether r names nothing.
+func (r Ref) IsZero() bool { return r == Ref{} }
+
+// ReasonID is an index into Audit.Reasons.
+type ReasonID uint32
+
+// Reason says why a resource is there: the rule of istiod that decided, and the
+// object and field that it decided by.
+type Reason struct {
+	Rule   string `json:"rule"`            // id in docs/rules, for example "VIS-2"
+	Object Ref    `json:"object,omitzero"` // zero: a default of istiod, no object
+	Field  string `json:"field,omitempty"` // for example "spec.egress[0].hosts[1]"
+	Text   string `json:"text"`
+}
+
+// Part is what can be lost from a resource without changing its name: a
+// listener's filter chain, a route configuration's virtual host, a cluster's
+// type and DestinationRule, the number of endpoints of a load assignment. The
+// fields up to Hosts are the canonical form compared with the real generator;
+// a field that the resource's type does not use is empty.
+type Part struct {
+	Name      string   `json:"name,omitempty"`      // virtual host
+	Match     *string  `json:"match,omitempty"`     // filter chain; "" matches all, "default" is the default chain
+	Domains   []string `json:"domains,omitempty"`   // virtual host
+	To        []string `json:"to,omitempty"`        // chain: "cluster N", "rds N", "inline-route -> A,B"; virtual host: cluster names, "mirror N", "redirect", "direct:404" …
+	Type      string   `json:"type,omitempty"`      // cluster: EDS, STRICT_DNS, ORIGINAL_DST …
+	Rule      *string  `json:"rule,omitempty"`      // cluster: ns/name of the DestinationRule, "" if none
+	Endpoints *int     `json:"endpoints,omitempty"` // load assignment, and clusters that resolve by DNS
+	Hosts     *int     `json:"hosts,omitempty"`     // name table
+
+	By    Ref   `json:"by,omitzero"`    // VirtualService, Gateway, Sidecar … that the part comes from; zero: from the service itself
+	Bytes int64 `json:"bytes,omitzero"` // the part's share of the resource's bytes; 0: not known apart
+}
+
+// Resource is one xDS resource, by the name that Envoy knows it by.
+type Resource struct {
+	Name string `json:"name"`
+	// Bytes is the length of the serialised message in the Any that istiod
+	// sends (what istiod's pilot_xds_config_size_bytes adds up).
+	Bytes     int64      `json:"bytes"`
+	Endpoints int        `json:"endpoints,omitzero"` // eds and DNS clusters: endpoint rows carried
+	Service   string     `json:"service,omitempty"`  // host name of the service it is sent for; empty: none or several
+	Parts     []Part     `json:"parts,omitempty"`
+	Because   []ReasonID `json:"because,omitempty"`
+}
+
+// XDS is a value for each xDS type.
+type XDS[T any] struct {
+	LDS  T `json:"lds"`
+	RDS  T `json:"rds"`
+	CDS  T `json:"cds"`
+	EDS  T `json:"eds"`
+	NDS  T `json:"nds,omitzero"`
+	ECDS T `json:"ecds,omitzero"`
+}
