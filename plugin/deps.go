@@ -1,0 +1,31 @@
+package plugin
+
+// Keeps the module's dependencies while the packages that use them are written.
+import (
+	_ "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
+	_ "github.com/google/go-cmp/cmp"
+	_ "github.com/rogpeppe/go-internal/testscript"
+	_ "github.com/spf13/cobra"
+	_ "istio.io/client-go/pkg/clientset/versioned"
+	_ "istio.io/client-go/pkg/clientset/versioned/scheme"
+	_ "k8s.io/cli-runtime/pkg/genericclioptions"
+	_ "k8s.io/cli-runtime/pkg/genericiooptions"
+	_ "k8s.io/cli-runtime/pkg/printers"
+	_ "k8s.io/cli-runtime/pkg/resource"
+	_ "k8s.io/client-go/kubernetes"
+	_ "k8s.io/client-go/plugin/pkg/client/auth"
+	_ "sigs.k8s.io/yaml"
+	_ "sigs.k8s.io/kustomize/api/krusty"
+	_ "golang.org/x/term"
+	_ "golang.org/x/sync/errgroup"
+	_ "go.yaml.in/yaml/v3"
+	_ "github.com/invopop/jsonschema"
+	_ "github.com/cncf/xds/go/udpa/type/v1"
+)
