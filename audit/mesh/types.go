@@ -29,6 +29,7 @@ type View struct {
 	Config         *meshconfig.MeshConfig // defaults applied; never nil
 	Networks       *meshconfig.MeshNetworks
 	Flags          Flags
+	Behaviours     Behaviours // of Version
 	RootNamespace  string
 	Domain         string // "cluster.local"
 	Cluster        string // istiod's own CLUSTER_ID, "Kubernetes"

@@ -93,3 +93,6 @@ type Recorder interface {
 	// was turned away at a gate. subject is what was looked at.
 	Excluded(subject string, r result.Reason)
 }
+
+// ruleIndex finds DestinationRules for a scope (DR-4).
+type ruleIndex struct{}

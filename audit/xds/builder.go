@@ -1,0 +1,55 @@
+// Package xds projects a scope to what istiod sends: listeners, route
+// configurations, clusters, load assignments and name tables, with their parts
+// and bytes.
+//
+// Each resource is built once for each distinct shape as the Envoy message
+// itself (go-control-plane), measured with proto.Size and dropped; what many
+// proxies share is built once for each scope. Names, parts and bytes come from
+// the same message, so they cannot disagree.
+package xds
+
+import (
+	"github.com/mesh-audit/mesh-audit/audit/mesh"
+	"github.com/mesh-audit/mesh-audit/audit/result"
+	"github.com/mesh-audit/mesh-audit/audit/scope"
+)
+
+// Builder makes the resources of one istiod revision's proxies. It is not safe
+// for use by several goroutines: a run makes one for each.
+type Builder struct {
+	view   *mesh.View
+	scoper *scope.Scoper
+	rec    scope.Recorder
+}
+
+// New makes a Builder that tells rec of each decision.
+func New(view *mesh.View, scoper *scope.Scoper, rec scope.Recorder) *Builder {
+	return &Builder{view: view, scoper: scoper, rec: rec}
+}
+
+// Outbound is what all proxies of a scope share, each list sorted by name.
+type Outbound struct {
+	Clusters  []*result.Resource
+	Endpoints []*result.Resource // load assignments of the EDS clusters
+	Listeners []*Listener
+	Routes    []*result.Resource // those that the listeners refer to
+}
+
+// Listener is an outbound listener with what a single proxy may change of it.
+type Listener struct {
+	result.Resource
+	// Routes are the route configurations that its chains refer to by RDS, sorted.
+	Routes []string
+	// OwnAddress is the pod address whose own proxy does not get it (HL-1); empty: all get it.
+	OwnAddress string
+	// tags says where bytes depend on the proxy's own values (SIZE-15).
+	tags []tagSite
+}
+
+// tagSite is one place in a listener whose length depends on the proxy's
+// canonical name, revision and the like: the sizes, innermost first, of the
+// messages around it, which let the listener's bytes be told for other values
+// without building it again.
+type tagSite struct {
+	sizes []int
+}

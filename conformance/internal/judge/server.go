@@ -1,0 +1,117 @@
+package judge
+
+import (
+	"context"
+	"time"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	gateway "sigs.k8s.io/gateway-api/apis/v1"
+
+	"istio.io/istio/pilot/test/xds"
+	"istio.io/istio/pkg/cluster"
+	"istio.io/istio/pkg/config/mesh/meshwatcher"
+	"istio.io/istio/pkg/test"
+
+	"github.com/mesh-audit/mesh-audit/conformance/internal/mesh"
+)
+
+// touched marks EndpointSlices that were written a second time.
+const touched = "mesh-audit.io/touched"
+
+// quiet is how long the server must have had nothing to do to be settled.
+const quiet = 120 * time.Millisecond
+
+// server is Istio's discovery server with the mesh loaded.
+type server struct {
+	*xds.FakeDiscoveryServer
+}
+
+// startServer loads a mesh and waits until everything has been processed.
+func startServer(t test.Failer, m *mesh.Mesh) *server {
+	s := &server{xds.NewFakeDiscoveryServer(t, xds.FakeOptions{
+		DefaultClusterName:         cluster.ID(clusterID(m)),
+		KubernetesObjects:          kubeObjects(m),
+		Configs:                    m.Configs,
+		MeshConfig:                 m.Config,
+		NetworksWatcher:            meshwatcher.NewFixedNetworksWatcher(m.Networks),
+		DisableSecretAuthorization: true,
+	})}
+	s.Discovery.RequestRateLimit.SetLimit(0)
+	s.Discovery.Generators[markerType] = marker{}
+	s.settle()
+	s.touchSlices(t, m.Kube)
+	s.settle()
+	return s
+}
+
+// clusterID is the name under which istiod knows its own cluster.
+func clusterID(m *mesh.Mesh) string {
+	if id := m.Istiod.Env["CLUSTER_ID"]; id != "" {
+		return id
+	}
+	return "Kubernetes"
+}
+
+// kubeObjects adds the GatewayClasses that istiod makes itself.
+func kubeObjects(m *mesh.Mesh) []runtime.Object {
+	classes := map[string]string{
+		"istio":          "istio.io/gateway-controller",
+		"istio-remote":   "istio.io/unmanaged-gateway",
+		"istio-waypoint": "istio.io/mesh-controller",
+	}
+	out := append([]runtime.Object{}, m.Kube...)
+	for _, o := range m.Kube {
+		if c, ok := o.(*gateway.GatewayClass); ok {
+			delete(classes, c.Name)
+		}
+	}
+	for name, controller := range classes {
+		out = append(out, &gateway.GatewayClass{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       gateway.GatewayClassSpec{ControllerName: gateway.GatewayController(controller)},
+		})
+	}
+	return out
+}
+
+// touchSlices writes every EndpointSlice again: one that was processed before
+// its Service or its Pods may have been read differently.
+func (s *server) touchSlices(t test.Failer, objs []runtime.Object) {
+	for _, o := range objs {
+		original, ok := o.(*discoveryv1.EndpointSlice)
+		if !ok {
+			continue
+		}
+		slice := original.DeepCopy()
+		if slice.Annotations == nil {
+			slice.Annotations = map[string]string{}
+		}
+		slice.Annotations[touched] = "true"
+		s.update(t, slice)
+	}
+}
+
+// update writes one EndpointSlice.
+func (s *server) update(t test.Failer, slice *discoveryv1.EndpointSlice) {
+	client := s.KubeClient().Kube().DiscoveryV1().EndpointSlices(slice.Namespace)
+	if _, err := client.Update(context.Background(), slice, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// settle waits until the server has taken in all updates and no more come.
+func (s *server) settle() {
+	last, since := int64(-1), time.Now()
+	for {
+		now := s.Discovery.InboundUpdates.Load()
+		if now != last || s.Discovery.CommittedUpdates.Load() < now {
+			last, since = now, time.Now()
+		}
+		if time.Since(since) > quiet {
+			return
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
