@@ -51,8 +51,10 @@ type Part struct {
 	Endpoints *int     `json:"endpoints,omitempty"` // load assignment, and clusters that resolve by DNS
 	Hosts     *int     `json:"hosts,omitempty"`     // name table
 
-	By    Ref   `json:"by,omitzero"`    // VirtualService, Gateway, Sidecar … that the part comes from; zero: from the service itself
-	Bytes int64 `json:"bytes,omitzero"` // the part's share of the resource's bytes; 0: not known apart
+	Service string   `json:"service,omitempty"` // host name of the service that the part is sent for; empty: none or several
+	Matches []string `json:"matches,omitempty"` // virtual host: what its routes match, in order, as istioctl prints it ("/*", "/login*" …)
+	By      Ref      `json:"by,omitzero"`       // VirtualService, Gateway, Sidecar … that the part comes from; zero: from the service itself
+	Bytes   int64    `json:"bytes,omitzero"`    // the part's share of the resource's bytes; 0: not known apart
 }
 
 // Resource is one xDS resource, by the name that Envoy knows it by.
