@@ -78,3 +78,25 @@ type XDS[T any] struct {
 	NDS  T `json:"nds,omitzero"`
 	ECDS T `json:"ecds,omitzero"`
 }
+
+// Types are the names of the xDS types, in the order in which they are shown.
+var Types = []string{"lds", "rds", "cds", "eds", "nds", "ecds"}
+
+// Of returns the value of the named type, one of Types; nil for any other name.
+func (x *XDS[T]) Of(xdsType string) *T {
+	switch xdsType {
+	case "lds":
+		return &x.LDS
+	case "rds":
+		return &x.RDS
+	case "cds":
+		return &x.CDS
+	case "eds":
+		return &x.EDS
+	case "nds":
+		return &x.NDS
+	case "ecds":
+		return &x.ECDS
+	}
+	return nil
+}

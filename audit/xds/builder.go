@@ -20,6 +20,7 @@ type Builder struct {
 	view   *mesh.View
 	scoper *scope.Scoper
 	rec    scope.Recorder
+	gaps   []result.Gap // what could not be modelled
 }
 
 // New makes a Builder that tells rec of each decision.
