@@ -15,17 +15,24 @@ import (
 // Projection is what the proxies of one istiod revision get. Its ids are
 // local: the facade renumbers them for the whole mesh.
 type Projection struct {
-	Scopes  []*ScopeResult
-	Gaps    []result.Gap
-	Reasons []result.Reason
+	Scopes []*ScopeResult
+	Gaps   []result.Gap
 }
 
 // ScopeResult is one scope with its groups.
 type ScopeResult struct {
 	result.Scope
 	Groups []*GroupResult
-	// Services are the scope-wide services by host name, for attribution.
-	services func(host string) *scope.Service
+	scope  *scope.Scope
+}
+
+// NamespaceOf tells which namespace's service the scope knows by a host name;
+// empty: none.
+func (s *ScopeResult) NamespaceOf(host string) string {
+	if svc := s.scope.Service(host); svc != nil {
+		return svc.Namespace
+	}
+	return ""
 }
 
 // GroupResult is one group with its proxies, by namespace and name.
@@ -69,7 +76,7 @@ type shared struct {
 
 func (b *Builder) projectScope(s *scope.Scope, members []*mesh.Proxy) *ScopeResult {
 	sh := b.share(s, members[0])
-	out := &ScopeResult{services: s.Service}
+	out := &ScopeResult{scope: s}
 	out.Resources = sh.Resources
 	out.By, out.Text = describe(s)
 	own := map[string]result.Resources{}

@@ -1,0 +1,216 @@
+// Package audit runs the model: a snapshot in, what istiod sends to every proxy
+// out. It reads nothing and prints nothing.
+package audit
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/mesh-audit/mesh-audit/audit/mesh"
+	"github.com/mesh-audit/mesh-audit/audit/result"
+	"github.com/mesh-audit/mesh-audit/audit/scope"
+	"github.com/mesh-audit/mesh-audit/audit/snapshot"
+	"github.com/mesh-audit/mesh-audit/audit/xds"
+)
+
+// Options narrow a run.
+type Options struct {
+	// Select says which proxies to answer for; nil: all. Rules of the mesh are
+	// computed from all objects whatever it says.
+	Select func(*mesh.Proxy) bool
+	// Progress is called as proxies are finished; nil: not at all.
+	Progress func(done, total int)
+}
+
+// Run answers for the snapshot's proxies.
+func Run(snap *snapshot.Snapshot, o Options) *result.Audit {
+	m := mesh.New(snap)
+	out := &result.Audit{APIVersion: result.APIVersion, Kind: result.KindScopeReport}
+	out.Gaps = append(append(out.Gaps, snap.Gaps...), m.Gaps...)
+	a := &assembly{out: out, fan: map[fanKey]*result.Service{}}
+	total := 0
+	chosen := make([][]*mesh.Proxy, len(m.Views))
+	for i, view := range m.Views {
+		for _, p := range view.Proxies {
+			if o.Select == nil || o.Select(p) {
+				chosen[i] = append(chosen[i], p)
+			}
+		}
+		total += len(chosen[i])
+	}
+	done := 0
+	for i, view := range m.Views {
+		rec := scope.NewRecorder()
+		builder := xds.New(view, scope.NewScoper(view, rec), rec)
+		projection := builder.Project(chosen[i], func(n int) {
+			if o.Progress != nil {
+				o.Progress(done+n, total)
+			}
+		})
+		done += len(chosen[i])
+		a.add(view, projection, rec.Reasons())
+	}
+	a.finish(m)
+	return out
+}
+
+// assembly joins the revisions' projections to one audit.
+type assembly struct {
+	out     *result.Audit
+	fan     map[fanKey]*result.Service
+	members [][]*mesh.Proxy // of out.Groups
+}
+
+type fanKey struct{ host, namespace string }
+
+func (a *assembly) add(view *mesh.View, p *xds.Projection, reasons []result.Reason) {
+	offset := result.ReasonID(len(a.out.Reasons))
+	a.out.Reasons = append(a.out.Reasons, reasons...)
+	a.out.Gaps = append(a.out.Gaps, p.Gaps...)
+	moved := map[*result.Resource]bool{}
+	shift := func(r *result.Resources) {
+		if offset == 0 {
+			return
+		}
+		for _, t := range result.Types {
+			for _, res := range *r.Of(t) {
+				if !moved[res] {
+					moved[res] = true
+					for i := range res.Because {
+						res.Because[i] += offset
+					}
+				}
+			}
+		}
+	}
+	for _, s := range p.Scopes {
+		s.ID = fmt.Sprintf("s%d", len(a.out.Scopes)+1)
+		shift(&s.Resources)
+		for _, g := range s.Groups {
+			g.ID = fmt.Sprintf("g%d", len(a.out.Groups)+1)
+			g.Scope = s.ID
+			shift(&g.Resources)
+			a.out.Groups = append(a.out.Groups, g.Group)
+			a.members = append(a.members, g.Members)
+		}
+		a.out.Scopes = append(a.out.Scopes, s.Scope)
+		a.attribute(view, s)
+	}
+}
+
+// attribute adds what a scope's proxies hold of each service.
+func (a *assembly) attribute(view *mesh.View, s *xds.ScopeResult) {
+	proxies := 0
+	for _, g := range s.Groups {
+		proxies += g.Proxies
+	}
+	sums := map[fanKey]int64{}
+	var order []fanKey
+	note := func(host string, bytes int64) {
+		if host == "" {
+			return
+		}
+		key := fanKey{host, s.NamespaceOf(host)}
+		if _, ok := sums[key]; !ok {
+			order = append(order, key)
+		}
+		sums[key] += bytes
+	}
+	for _, t := range result.Types {
+		for _, r := range *s.Resources.Of(t) {
+			if r.Service != "" {
+				note(r.Service, r.Bytes)
+				continue
+			}
+			for i := range r.Parts {
+				note(r.Parts[i].Service, r.Parts[i].Bytes)
+			}
+		}
+	}
+	for _, key := range order {
+		f := a.fan[key]
+		if f == nil {
+			f = &result.Service{Host: key.host, Namespace: key.namespace}
+			if svc := view.Service(key.host, key.namespace); svc != nil {
+				f.Ref, f.Headless = svc.Ref, svc.Headless()
+				f.Endpoints = distinctAddresses(view.Endpoints.Of(key.host, key.namespace))
+			}
+			a.fan[key] = f
+		}
+		f.Proxies += proxies
+		f.Total += sums[key] * int64(proxies)
+	}
+}
+
+func distinctAddresses(rows []mesh.Endpoint) int {
+	seen := make(map[string]bool, len(rows))
+	for i := range rows {
+		seen[rows[i].Address] = true
+	}
+	return len(seen)
+}
+
+// finish tells the proxies and the totals, and sorts all lists.
+func (a *assembly) finish(m *mesh.Mesh) {
+	out := a.out
+	for i := range out.Groups {
+		g := &out.Groups[i]
+		for _, p := range a.members[i] {
+			out.Proxies = append(out.Proxies, result.Proxy{
+				Namespace: p.Namespace, Name: p.Name, Kind: p.Kind.String(), Group: g.ID,
+				Workload: p.Workload, Revision: p.View.Revision, Version: p.Version.String(), Assumed: p.Pod.Assumed,
+			})
+		}
+		n := int64(g.Proxies)
+		out.Mesh.Totals.Connections += g.Proxies
+		out.Mesh.Totals.EndpointRows += n * int64(g.Counts.Endpoints)
+		out.Mesh.Totals.Bytes += n * g.Bytes.Total
+	}
+	slices.SortFunc(out.Proxies, func(x, y result.Proxy) int {
+		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name), cmp.Compare(x.Revision, y.Revision))
+	})
+	for _, f := range a.fan {
+		if f.Proxies > 0 {
+			f.Bytes = f.Total / int64(f.Proxies)
+		}
+		out.Services = append(out.Services, *f)
+	}
+	slices.SortFunc(out.Services, func(x, y result.Service) int {
+		return cmp.Or(cmp.Compare(y.Total, x.Total), cmp.Compare(x.Host, y.Host), cmp.Compare(x.Namespace, y.Namespace))
+	})
+	out.Gaps = sortGaps(out.Gaps)
+	describeMesh(&out.Mesh, m)
+}
+
+// sortGaps sorts by kind and object, and drops what is said twice.
+func sortGaps(gaps []result.Gap) []result.Gap {
+	compare := func(x, y result.Gap) int {
+		return cmp.Or(-cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Object.Kind, y.Object.Kind),
+			cmp.Compare(x.Object.Namespace, y.Object.Namespace), cmp.Compare(x.Object.Name, y.Object.Name),
+			cmp.Compare(x.Text, y.Text), slices.Compare(x.Proxies, y.Proxies))
+	}
+	slices.SortFunc(gaps, compare)
+	return slices.CompactFunc(gaps, func(x, y result.Gap) bool { return compare(x, y) == 0 })
+}
+
+func describeMesh(info *result.MeshInfo, m *mesh.Mesh) {
+	info.Namespaces = len(m.Snapshot.Namespaces)
+	info.Partial = m.Snapshot.Partial
+	hosts := map[string]bool{}
+	for _, view := range m.Views {
+		for _, s := range view.Services {
+			hosts[s.Host] = true
+		}
+		info.Proxies += len(view.Proxies)
+		info.EndpointRows = max(info.EndpointRows, len(view.Endpoints.Rows))
+		info.TrustDomain = view.Config.GetTrustDomain()
+		info.ControlPlanes = append(info.ControlPlanes, result.ControlPlane{
+			Revision: view.Revision, Tags: view.Tags, Namespace: view.Namespace,
+			Version: view.Version.String(), VersionAssumed: view.VersionAssumed,
+			RootNamespace: view.RootNamespace, OutboundPolicy: view.Config.GetOutboundTrafficPolicy().GetMode().String(),
+			Flags: view.Flags.Set, Proxies: len(view.Proxies),
+		})
+	}
+	info.Services = len(hosts)
+}
