@@ -1,0 +1,204 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/mesh-audit/mesh-audit/audit/result"
+)
+
+// ProxyOptions say which of a proxy's resources are listed and how.
+type ProxyOptions struct {
+	Type string // lds, rds, cds, eds, nds, ecds; empty: all
+	Host string // only what is sent for this host; empty: all
+	Wide bool   // the columns of istioctl proxy-config
+}
+
+// Proxy writes what one proxy gets, by type, with bytes and the deciding reason.
+func Proxy(out io.Writer, a *result.Audit, p *result.Proxy, o ProxyOptions) error {
+	w := &errWriter{w: out}
+	g := a.GroupByID(p.Group)
+	all := a.Resolve(g)
+	s := a.ScopeByID(g.Scope)
+	w.linef("%s", clean(fmt.Sprintf("%s/%s: %s of %s, revision %s, proxy version %s", p.Namespace, p.Name, p.Kind,
+		cmp.Or(p.Workload, "no workload"), p.Revision, p.Version)))
+	w.linef("%s", clean("Scope: "+s.Text+sourceText(s.By.Source)))
+	w.linef("%s, %s, %s, %s; %s a connection",
+		count(g.Counts.LDS, "listener", "listeners"), count(g.Counts.RDS, "route configuration", "route configurations"),
+		count(g.Counts.CDS, "cluster", "clusters"), count(g.Counts.Endpoints, "endpoint row", "endpoint rows"), bytesText(g.Bytes.Total))
+	for _, t := range result.Types {
+		if o.Type != "" && o.Type != t {
+			continue
+		}
+		list := matching(*all.Of(t), o.Host)
+		if len(list) == 0 {
+			continue
+		}
+		w.linef("")
+		rows := plainRows(t, a, list)
+		if o.Wide {
+			rows = wideRows(t, list)
+		}
+		w.err = cmp.Or(w.err, table(w, rows))
+	}
+	gaps(w, a, false)
+	return w.err
+}
+
+func sourceText(s result.Source) string {
+	if s.File == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (%s:%d)", s.File, s.Line)
+}
+
+// matching keeps the resources that are sent for the host, or whose virtual
+// hosts, chains or names tell of it.
+func matching(list []*result.Resource, host string) []*result.Resource {
+	if host == "" {
+		return list
+	}
+	var out []*result.Resource
+	for _, r := range list {
+		hit := r.Service == host || strings.Contains(r.Name, host)
+		for i := range r.Parts {
+			p := &r.Parts[i]
+			hit = hit || p.Service == host || slices.Contains(p.Domains, host)
+			for _, to := range p.To {
+				hit = hit || strings.HasSuffix(to, "|"+host)
+			}
+		}
+		if hit {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+var titles = map[string]string{"lds": "LISTENER", "rds": "ROUTE CONFIGURATION", "cds": "CLUSTER", "eds": "LOAD ASSIGNMENT", "nds": "NAME TABLE", "ecds": "EXTENSION"}
+
+func plainRows(xdsType string, a *result.Audit, list []*result.Resource) [][]string {
+	rows := [][]string{{titles[xdsType], "BYTES", "BECAUSE"}}
+	if xdsType == "eds" {
+		rows[0] = []string{titles[xdsType], "BYTES", "ENDPOINTS", "BECAUSE"}
+	}
+	for _, r := range list {
+		because := ""
+		if len(r.Because) > 0 && int(r.Because[0]) < len(a.Reasons) {
+			because = reasonText(a.Reasons[r.Because[0]])
+		}
+		row := []string{r.Name, strconv.FormatInt(r.Bytes, 10), because}
+		if xdsType == "eds" {
+			row = []string{r.Name, strconv.FormatInt(r.Bytes, 10), strconv.Itoa(r.Endpoints), because}
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+func reasonText(r result.Reason) string {
+	text := r.Text
+	if !r.Object.IsZero() {
+		text += " [" + refText(r.Object)
+		if r.Field != "" {
+			text += " " + r.Field
+		}
+		text += "]"
+	}
+	return text
+}
+
+// wideRows shows the columns that users know from istioctl proxy-config.
+func wideRows(xdsType string, list []*result.Resource) [][]string {
+	switch xdsType {
+	case "lds":
+		return listenerRows(list)
+	case "rds":
+		return routeRows(list)
+	case "cds":
+		return clusterRows(list)
+	}
+	rows := [][]string{{titles[xdsType], "BYTES", "ENDPOINTS"}}
+	for _, r := range list {
+		rows = append(rows, []string{r.Name, strconv.FormatInt(r.Bytes, 10), strconv.Itoa(r.Endpoints)})
+	}
+	return rows
+}
+
+func listenerRows(list []*result.Resource) [][]string {
+	rows := [][]string{{"ADDRESSES", "PORT", "MATCH", "DESTINATION", "BYTES"}}
+	for _, r := range list {
+		address, port := r.Name, ""
+		if i := strings.LastIndexByte(r.Name, '_'); i >= 0 {
+			address, port = r.Name[:i], r.Name[i+1:]
+		}
+		size := strconv.FormatInt(r.Bytes, 10)
+		for _, p := range r.Parts {
+			match := "ALL"
+			if p.Match != nil && *p.Match != "" {
+				match = *p.Match
+			}
+			rows = append(rows, []string{address, port, match, strings.Join(p.To, ", "), size})
+			size = ""
+		}
+		if len(r.Parts) == 0 {
+			rows = append(rows, []string{address, port, "", "", size})
+		}
+	}
+	return rows
+}
+
+func routeRows(list []*result.Resource) [][]string {
+	rows := [][]string{{"NAME", "VHOST NAME", "DOMAINS", "MATCH", "VIRTUAL SERVICE", "BYTES"}}
+	for _, r := range list {
+		size := strconv.FormatInt(r.Bytes, 10)
+		for _, p := range r.Parts {
+			by := ""
+			if p.By.Kind == "VirtualService" {
+				by = p.By.Name + "." + p.By.Namespace
+			}
+			matches := p.Matches
+			if len(matches) == 0 {
+				matches = []string{""}
+			}
+			for _, m := range matches {
+				rows = append(rows, []string{r.Name, p.Name, domainsText(p.Domains), m, by, size})
+				size = ""
+			}
+		}
+	}
+	return rows
+}
+
+func domainsText(domains []string) string {
+	if len(domains) <= 3 {
+		return strings.Join(domains, ", ")
+	}
+	return fmt.Sprintf("%s + %d more…", strings.Join(domains[:2], ", "), len(domains)-2)
+}
+
+func clusterRows(list []*result.Resource) [][]string {
+	rows := [][]string{{"SERVICE FQDN", "PORT", "SUBSET", "DIRECTION", "TYPE", "DESTINATION RULE", "BYTES"}}
+	for _, r := range list {
+		cells := []string{r.Name, "-", "-", "-"}
+		if parts := strings.SplitN(r.Name, "|", 4); len(parts) == 4 {
+			cells = []string{parts[3], cmp.Or(parts[1], "-"), cmp.Or(parts[2], "-"), parts[0]}
+		}
+		kind, rule := "", ""
+		if len(r.Parts) > 0 {
+			kind = r.Parts[0].Type
+			if r.Parts[0].Rule != nil {
+				namespace, name, _ := strings.Cut(*r.Parts[0].Rule, "/")
+				if name != "" {
+					rule = name + "." + namespace
+				}
+			}
+		}
+		rows = append(rows, append(cells, kind, rule, strconv.FormatInt(r.Bytes, 10)))
+	}
+	return rows
+}

@@ -1,0 +1,100 @@
+// Package report renders an audit. It knows audit/result and nothing else of
+// ours: whatever it shows is in the result, so a saved result renders the same.
+package report
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"unicode"
+
+	"k8s.io/cli-runtime/pkg/printers"
+)
+
+// clean makes a string of the cluster safe for a cell of a terminal table:
+// control and other unprintable characters are shown, not obeyed.
+func clean(s string) string {
+	if strings.IndexFunc(s, unprintable) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if unprintable(r) {
+			quoted := fmt.Sprintf("%+q", r)
+			b.WriteString(quoted[1 : len(quoted)-1])
+			continue
+		}
+		b.WriteRune(r)
+	}
+	return printers.EscapeTerminal(b.String())
+}
+
+func unprintable(r rune) bool {
+	return r != ' ' && !unicode.IsGraphic(r) || unicode.Is(unicode.Zs, r) && r != ' '
+}
+
+// bytesText shows a number of bytes in units of 1000, as istiod's metrics count.
+func bytesText(n int64) string {
+	units := []string{"kB", "MB", "GB", "TB"}
+	if n < 1000 && n > -1000 {
+		return fmt.Sprintf("%d B", n)
+	}
+	value := float64(n)
+	unit := ""
+	for _, u := range units {
+		value, unit = value/1000, u
+		if value < 999.95 && value > -999.95 {
+			break
+		}
+	}
+	return fmt.Sprintf("%.1f %s", value, unit)
+}
+
+// count shows a number with its noun.
+func count(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// shorten cuts s to width columns, keeping its end where the telling part is.
+func shorten(s string, width int) string {
+	r := []rune(s)
+	if len(r) <= width {
+		return s
+	}
+	return "…" + string(r[len(r)-width+1:])
+}
+
+// table writes rows in columns as kubectl does. The first row is the header.
+func table(w io.Writer, rows [][]string) error {
+	tw := printers.GetNewTabWriter(w)
+	for _, row := range rows {
+		cells := make([]string, len(row))
+		for i, c := range row {
+			cells[i] = clean(c)
+		}
+		if _, err := fmt.Fprintln(tw, strings.Join(cells, "\t")); err != nil {
+			return err
+		}
+	}
+	return tw.Flush()
+}
+
+// errWriter keeps the first error, so that a renderer can write on and report once.
+type errWriter struct {
+	w   io.Writer
+	err error
+}
+
+func (e *errWriter) Write(p []byte) (int, error) {
+	if e.err != nil {
+		return 0, e.err
+	}
+	n, err := e.w.Write(p)
+	e.err = err
+	return n, err
+}
+
+func (e *errWriter) linef(format string, args ...any) { fmt.Fprintf(e, format+"\n", args...) }
