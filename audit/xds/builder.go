@@ -21,6 +21,8 @@ type Builder struct {
 	scoper *scope.Scoper
 	rec    scope.Recorder
 	gaps   []result.Gap // what could not be modelled
+
+	patches  *patchIndex // EnvoyFilters; nil: not read yet
 }
 
 // New makes a Builder that tells rec of each decision.
