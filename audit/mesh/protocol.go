@@ -1,5 +1,7 @@
 package mesh
 
+import "strings"
+
 // Protocol is the protocol that istiod takes a port to speak (REG-4, REG-5;
 // Istio pkg/config/protocol/instance.go).
 type Protocol string
@@ -48,3 +50,15 @@ func (p Protocol) IsTCP() bool {
 
 // IsAuto reports a protocol that istiod sniffs.
 func (p Protocol) IsAuto() bool { return p == Unsupported }
+
+// ParseProtocol reads a protocol's name in any case; Unsupported for any other
+// (Istio pkg/config/protocol.Parse).
+func ParseProtocol(name string) Protocol {
+	name = strings.ToLower(name)
+	for _, p := range []Protocol{TCP, UDP, GRPC, GRPCWeb, HTTP, HTTPProxy, HTTP2, HTTPS, TLS, Mongo, Redis, MySQL} {
+		if strings.ToLower(string(p)) == name {
+			return p
+		}
+	}
+	return Unsupported
+}

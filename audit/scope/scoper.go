@@ -9,6 +9,8 @@ type Scoper struct {
 	view *mesh.View
 	rec  Recorder
 	memo map[Key]*Scope
+
+	gateways gatewayMemo
 }
 
 // NewScoper indexes a view for scoping; rec is told of each decision.
