@@ -1,5 +1,12 @@
 package mesh
 
+import (
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+)
+
 // Flags are istiod's environment variables that change what it sends (digest
 // section 11), resolved: as set on the istiod, else the default of its version.
 type Flags struct {
@@ -52,6 +59,9 @@ type Flags struct {
 	GatewayTransportConnectTimeoutSeconds int     // PILOT_GATEWAY_TRANSPORT_SOCKET_CONNECT_TIMEOUT
 	CanonicalForExternalSE                bool    // LABEL_CANONICAL_SERVICES_FOR_MESH_EXTERNAL_SERVICE_ENTRIES
 	AllowAnyDynamicDNSMaxHosts            uint32  // PILOT_ALLOW_ANY_DYNAMIC_DNS_MAX_HOSTS
+	WorkloadEntryHealthChecks             bool    // PILOT_ENABLE_WORKLOAD_ENTRY_HEALTHCHECKS
+	PersistentSessionLabel                string  // PILOT_PERSISTENT_SESSION_LABEL
+	PersistentSessionHeaderLabel          string  // PILOT_PERSISTENT_SESSION_HEADER_LABEL
 
 	// Set holds the variables found on the istiod that differ from the
 	// version's default and that the model knows.
@@ -59,4 +69,59 @@ type Flags struct {
 	// Unknown are PILOT_* and ENABLE_* variables that are set and that the
 	// model does not read; each becomes a gap.
 	Unknown []string
+}
+
+// FlagsOf resolves an istiod's environment: what is set, else the default of
+// its version. A value that does not parse counts as unset, as in istiod (Istio
+// pkg/env), and is named in Unknown as "NAME=value".
+func FlagsOf(v Version, env map[string]string) Flags {
+	f := Flags{Set: map[string]string{}}
+	known := map[string]bool{}
+	for _, row := range flags {
+		known[row.name] = true
+		def := row.defaultAt(v)
+		_ = row.set(&f, def)
+		value, found := env[row.name]
+		if !found || row.until != 0 && v.AtLeast(1, row.until, 0) {
+			continue
+		}
+		if err := row.set(&f, value); err != nil {
+			f.Unknown = append(f.Unknown, row.name+"="+value)
+			continue
+		}
+		if !sameValue(value, def) {
+			f.Set[row.name] = value
+		}
+	}
+	for name := range env {
+		if known[name] || !strings.HasPrefix(name, "PILOT_") && !strings.HasPrefix(name, "ENABLE_") {
+			continue
+		}
+		if !slices.Contains(noEffect, name) {
+			f.Unknown = append(f.Unknown, name)
+		}
+	}
+	sort.Strings(f.Unknown)
+	return f
+}
+
+// defaultAt is the default of the latest row that v reaches.
+func (f flag) defaultAt(v Version) string {
+	value := ""
+	for _, d := range f.defaults {
+		if d.minor == 0 || v.AtLeast(1, d.minor, 0) {
+			value = d.value
+		}
+	}
+	return value
+}
+
+// sameValue compares spellings of a value: "1" and "true" are one boolean.
+func sameValue(a, b string) bool {
+	if a == b {
+		return true
+	}
+	x, errX := strconv.ParseBool(a)
+	y, errY := strconv.ParseBool(b)
+	return errX == nil && errY == nil && x == y
 }
