@@ -1,0 +1,115 @@
+package snapshot
+
+import (
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/mesh-audit/mesh-audit/audit/result"
+)
+
+func (b *Builder) addWorkload(kind string, m *metav1.ObjectMeta, replicas int, podLabels map[string]string, src result.Source) {
+	b.snap.Workloads = append(b.snap.Workloads, Workload{
+		Meta:      b.metaFiltered(kind, m, src, keepPodAnnotation),
+		Owner:     b.owner(m),
+		Replicas:  max(replicas, 0),
+		PodLabels: b.intern.labels(podLabels),
+	})
+}
+
+// addIstiod keeps the Deployment if its pods run pilot-discovery.
+func (b *Builder) addIstiod(o *appsv1.Deployment, src result.Source) {
+	c := DiscoveryContainer(o)
+	if c == nil {
+		return
+	}
+	b.snap.Istiods = append(b.snap.Istiods, Istiod{
+		Meta:      b.metaOf("Deployment", &o.ObjectMeta, src),
+		PodLabels: b.intern.labels(o.Spec.Template.Labels),
+		Image:     c.Image,
+		Args:      slices.Clone(c.Args),
+		Env:       b.env(c.Env),
+		Replicas:  max(count(o.Spec.Replicas, 1), 0),
+		Resources: *c.Resources.DeepCopy(),
+	})
+}
+
+// DiscoveryContainer returns the container of a Deployment that runs
+// pilot-discovery: the one whose first argument is "discovery", else, in a
+// Deployment labelled app=istiod, the one so named or the first. Nil if the
+// Deployment is not istiod's.
+func DiscoveryContainer(o *appsv1.Deployment) *corev1.Container {
+	containers := o.Spec.Template.Spec.Containers
+	for i := range containers {
+		if args := containers[i].Args; len(args) > 0 && args[0] == "discovery" {
+			return &containers[i]
+		}
+	}
+	if len(containers) == 0 || (o.Labels["app"] != "istiod" && o.Spec.Template.Labels["app"] != "istiod") {
+		return nil
+	}
+	if i := slices.IndexFunc(containers, func(c corev1.Container) bool { return c.Name == "discovery" }); i >= 0 {
+		return &containers[i]
+	}
+	return &containers[0]
+}
+
+// MeshConfigMap reports whether a ConfigMap may hold the mesh config of a
+// revision: "istio", or "istio-" and a revision with the key that istiod reads.
+func MeshConfigMap(name string, data map[string]string) bool {
+	if name == "istio" {
+		return true
+	}
+	_, mesh := data["mesh"]
+	_, networks := data["meshNetworks"]
+	return strings.HasPrefix(name, "istio-") && (mesh || networks)
+}
+
+func (b *Builder) addConfigMap(o *corev1.ConfigMap, src result.Source) bool {
+	if !MeshConfigMap(o.Name, o.Data) {
+		return false
+	}
+	b.snap.ConfigMaps = append(b.snap.ConfigMaps, ConfigMap{Meta: b.metaOf("ConfigMap", &o.ObjectMeta, src), Data: o.Data})
+	return true
+}
+
+// addWebhook keeps the configuration if it injects sidecars.
+func (b *Builder) addWebhook(o *admissionv1.MutatingWebhookConfiguration, src result.Source) bool {
+	if !InjectsSidecars(o) {
+		return false
+	}
+	m := b.metaOf("MutatingWebhookConfiguration", &o.ObjectMeta, src)
+	m.Namespace = ""
+	w := Webhook{Meta: m}
+	for i := range o.Webhooks {
+		h := &o.Webhooks[i]
+		rule := WebhookRule{
+			Name:              h.Name,
+			NamespaceSelector: h.NamespaceSelector.DeepCopy(),
+			ObjectSelector:    h.ObjectSelector.DeepCopy(),
+		}
+		if s := h.ClientConfig.Service; s != nil {
+			rule.ServiceNamespace, rule.ServiceName = s.Namespace, s.Name
+		}
+		w.Webhooks = append(w.Webhooks, rule)
+	}
+	b.snap.Webhooks = append(b.snap.Webhooks, w)
+	return true
+}
+
+// InjectsSidecars recognises Istio's webhooks by the label app=sidecar-injector,
+// by a revision or tag label, by their names or by the path that istiod serves.
+func InjectsSidecars(o *admissionv1.MutatingWebhookConfiguration) bool {
+	if o.Labels["app"] == "sidecar-injector" || o.Labels["istio.io/tag"] != "" || o.Labels["istio.io/rev"] != "" {
+		return true
+	}
+	return slices.ContainsFunc(o.Webhooks, func(h admissionv1.MutatingWebhook) bool {
+		s := h.ClientConfig.Service
+		return strings.HasSuffix(h.Name, "sidecar-injector.istio.io") ||
+			s != nil && s.Path != nil && strings.HasPrefix(*s.Path, "/inject")
+	})
+}
