@@ -1,0 +1,72 @@
+// Command conform compares the plugin's predictions with what istiod sends,
+// on a list of meshes. It fails on any difference of names or parts.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	"github.com/mesh-audit/mesh-audit/conformance/internal/conform"
+)
+
+func main() {
+	failed, err := run(os.Args[1:])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "conform:", err)
+		os.Exit(2)
+	}
+	if failed {
+		os.Exit(1)
+	}
+}
+
+// run compares the meshes of the command line.
+func run(args []string) (failed bool, err error) {
+	r := &conform.Runner{}
+	fs := flag.NewFlagSet("conform", flag.ContinueOnError)
+	fs.Usage = func() {
+		fmt.Fprintln(fs.Output(), "usage: conform -plugin PATH [flags] MESH...   (a MESH is a file, or a folder with its files)")
+		fs.PrintDefaults()
+	}
+	fs.StringVar(&r.Plugin, "plugin", "", "the plugin's binary")
+	fs.StringVar(&r.Judge, "judge", beside("judge"), "the judge's binary")
+	fs.BoolVar(&r.Complete, "complete", false, "run the plugin's completion on every mesh first")
+	fs.BoolVar(&r.NamesOnly, "names-only", false, "do not compare parts")
+	fs.BoolVar(&r.Lenient, "lenient", false, "let the judge take configuration that Istio's validation refuses")
+	fs.IntVar(&r.Repeat, "repeat", 2, "how often the judge runs a mesh, to find what istiod makes differently")
+	fs.IntVar(&r.Parallel, "parallel", runtime.NumCPU(), "how many meshes at a time")
+	fs.StringVar(&r.Cache, "cache", filepath.Join(os.TempDir(), "mesh-audit-judge"), "folder for the judge's answers; empty for none")
+	most := fs.Int("max-diffs", 10, "how many differences to print for each mesh")
+	sizes := fs.Int("max-sizes", 20, "how many resources with wrong bytes to print")
+	quiet := fs.Bool("q", false, "print only the meshes that fail")
+	rules := fs.Bool("rules", false, "print in how many meshes each rule is given as a reason")
+	if err := fs.Parse(args); err != nil {
+		return false, err
+	}
+	if r.Plugin == "" || fs.NArg() == 0 {
+		fs.Usage()
+		return false, fmt.Errorf("need -plugin and at least one mesh")
+	}
+	sum := &conform.Summary{}
+	conform.PrintHeader(os.Stdout)
+	err = r.Run(fs.Args(), func(res *conform.Result) {
+		sum.Add(res)
+		if res.Failed() || !*quiet {
+			res.Print(os.Stdout, *most)
+		}
+	})
+	sum.Print(os.Stdout, *sizes, *rules)
+	return sum.Failed > 0, err
+}
+
+// beside is the path of a program in this one's folder.
+func beside(name string) string {
+	self, err := os.Executable()
+	if err != nil {
+		return name
+	}
+	return filepath.Join(filepath.Dir(self), name)
+}
