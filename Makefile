@@ -1,0 +1,47 @@
+# make help lists the targets.
+GO      ?= go
+BIN     := bin/kubectl-mesh_audit
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+TOOL    := $(GO) tool -modfile=tools/go.mod
+PKGS    := ./...
+
+.DEFAULT_GOAL := help
+.PHONY: help build demo test race lint vet tidy generate check-generate check conformance clean
+
+help: ## List the targets
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## Build the plugin to bin/
+	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN) ./cmd/kubectl-mesh_audit
+
+demo: build ## Show the main job on the embedded demo mesh
+	$(BIN) scope --demo
+
+test: ## Run the tests
+	$(GO) test $(PKGS)
+
+race: ## Run the tests of what runs in parallel under the race detector
+	$(GO) test -race -short ./audit/load/... ./plugin/...
+
+lint: ## Run golangci-lint
+	$(TOOL) golangci-lint run
+
+vet:
+	$(GO) vet $(PKGS)
+
+tidy: ## Check that go.mod is tidy
+	$(GO) mod tidy -diff
+
+generate: ## Make the generated documents again
+	$(GO) generate $(PKGS)
+
+check-generate: generate ## Fail if a generated document is not current
+	git diff --exit-code -- docs
+
+check: vet tidy lint check-generate test race ## All that CI runs
+
+conformance: build ## Compare with istiod's own generators (conformance/README.md)
+	cd conformance && $(GO) test ./...
+
+clean:
+	rm -rf bin
