@@ -172,6 +172,9 @@ func (g *boundGateway) udp(number uint32) bool {
 }
 
 func (s *Scoper) unbound(cfg *snapshot.Config[*networking.Gateway], field, text string) {
+	if !Explains(s.rec) {
+		return
+	}
 	s.rec.Excluded(cfg.Namespace+"/"+cfg.Name, result.Reason{Rule: "GW-1", Object: cfg.Ref(), Field: field, Text: text})
 }
 

@@ -217,5 +217,8 @@ func (m *gatewayMerger) quic(server *Server, key serverPort, g *boundGateway) {
 
 func (m *gatewayMerger) skip(server *Server, rule, text string) {
 	m.out.Skipped = append(m.out.Skipped, SkippedServer{Server: server, Rule: rule, Reason: text})
+	if !Explains(m.s.rec) {
+		return
+	}
 	m.s.rec.Excluded(server.listenerName(), result.Reason{Rule: rule, Object: server.Gateway.Ref(), Field: server.field(), Text: text})
 }
