@@ -16,11 +16,25 @@ import (
 
 // Options narrow a run.
 type Options struct {
-	// Select says which proxies to answer for; nil: all. Rules of the mesh are
-	// computed from all objects whatever it says.
-	Select func(*mesh.Proxy) bool
+	Select Selection
 	// Progress is called as proxies are finished; nil: not at all.
 	Progress func(done, total int)
+}
+
+// Selection says which proxies to answer for; the zero Selection: all. The
+// mesh is computed from all objects whatever it says.
+type Selection struct {
+	Namespace string                       // empty: all
+	Pod       string                       // empty: all
+	Workload  string                       // "deployment/reviews-v1"; empty: all
+	Labels    func(map[string]string) bool // of the pod; nil: all
+}
+
+func (s *Selection) selects(p *mesh.Proxy) bool {
+	return (s.Namespace == "" || p.Namespace == s.Namespace) &&
+		(s.Pod == "" || p.Name == s.Pod) &&
+		(s.Workload == "" || p.Workload == s.Workload) &&
+		(s.Labels == nil || s.Labels(p.Labels))
 }
 
 // Run answers for the snapshot's proxies.
@@ -33,7 +47,7 @@ func Run(snap *snapshot.Snapshot, o Options) *result.Audit {
 	chosen := make([][]*mesh.Proxy, len(m.Views))
 	for i, view := range m.Views {
 		for _, p := range view.Proxies {
-			if o.Select == nil || o.Select(p) {
+			if o.Select.selects(p) {
 				chosen[i] = append(chosen[i], p)
 			}
 		}

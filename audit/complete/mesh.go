@@ -1,0 +1,120 @@
+package complete
+
+import (
+	"cmp"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/mesh-audit/mesh-audit/audit/load"
+	"github.com/mesh-audit/mesh-audit/audit/snapshot"
+)
+
+// DefaultVersion is the Istio version that is assumed when nothing tells it.
+const DefaultVersion = "1.31.0"
+
+// meshFacts are the few facts of the mesh that completion needs.
+type meshFacts struct {
+	version      string
+	root         string
+	trustDomain  string
+	id           string
+	autoAllocate bool
+	defaults     map[string]any    // meshConfig.defaultConfig
+	tags         map[string]string // tag → revision
+}
+
+// findMesh reads them from the istiod Deployments, the mesh ConfigMaps and the
+// webhooks. With several revisions the first by name decides what is shared.
+func findMesh(r *load.Result, o snapshot.Overrides) meshFacts {
+	f := meshFacts{version: o.IstioVersion, tags: map[string]string{}}
+	var istiod *appsv1.Deployment
+	var config *corev1.ConfigMap
+	for _, obj := range r.Objects {
+		switch d := obj.Obj.(type) {
+		case *appsv1.Deployment:
+			if d.Labels["app"] == "istiod" && (istiod == nil || d.Name < istiod.Name) {
+				istiod = d
+			}
+		case *corev1.ConfigMap:
+			if (d.Name == "istio" || strings.HasPrefix(d.Name, "istio-")) && d.Data["mesh"] != "" && (config == nil || d.Name < config.Name) {
+				config = d
+			}
+		case *admissionv1.MutatingWebhookConfiguration:
+			if tag, rev := d.Labels["istio.io/tag"], d.Labels[labelRevision]; tag != "" && rev != "" {
+				f.tags[tag] = rev
+			}
+		}
+	}
+	env := map[string]string{}
+	if istiod != nil {
+		for _, k := range istiod.Spec.Template.Spec.Containers {
+			for _, e := range k.Env {
+				env[e.Name] = e.Value
+			}
+			if _, tag, ok := strings.Cut(k.Image[strings.LastIndexByte(k.Image, '/')+1:], ":"); ok && f.version == "" {
+				f.version, _, _ = strings.Cut(tag, "@")
+			}
+		}
+	}
+	for k, v := range o.Env {
+		env[k] = v
+	}
+	f.version = cmp.Or(strings.TrimSuffix(strings.TrimSuffix(f.version, "-distroless"), "-debug"), DefaultVersion)
+	f.autoAllocate = autoAllocates(f.version, env["PILOT_ENABLE_IP_AUTOALLOCATE"])
+	text := o.MeshConfigYAML
+	if config != nil && text == "" {
+		text = config.Data["mesh"]
+	}
+	f.readConfig(text)
+	return f
+}
+
+// autoAllocates: the allocating controller is on by default from 1.25 (FLAG-7).
+func autoAllocates(version, flag string) bool {
+	switch flag {
+	case "true":
+		return true
+	case "false":
+		return false
+	}
+	return !strings.HasPrefix(version, "1.24.") && version != "1.24"
+}
+
+// readConfig takes what it needs of the mesh config. What is wrong with the
+// text is told where the model reads it.
+func (f *meshFacts) readConfig(text string) {
+	var config struct {
+		RootNamespace string         `json:"rootNamespace"`
+		TrustDomain   string         `json:"trustDomain"`
+		DefaultConfig map[string]any `json:"defaultConfig"`
+	}
+	_ = yaml.Unmarshal([]byte(text), &config)
+	f.root = cmp.Or(config.RootNamespace, "istio-system")
+	f.trustDomain = cmp.Or(config.TrustDomain, "cluster.local")
+	f.defaults = config.DefaultConfig
+	f.id, _ = config.DefaultConfig["meshId"].(string)
+}
+
+// resolve turns a tag into its revision.
+func (f *meshFacts) resolve(revision string) string {
+	return cmp.Or(f.tags[revision], revision)
+}
+
+// proxyConfig is the pod's ProxyConfig as injection writes it: the mesh's
+// default with the annotation on top, field by field.
+func (f *meshFacts) proxyConfig(annotation string) map[string]any {
+	merged := map[string]any{}
+	for k, v := range f.defaults {
+		merged[k] = v
+	}
+	var own map[string]any
+	_ = yaml.Unmarshal([]byte(annotation), &own)
+	for k, v := range own {
+		merged[k] = v
+	}
+	return merged
+}

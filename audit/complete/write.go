@@ -1,0 +1,76 @@
+package complete
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/yaml"
+
+	istioscheme "istio.io/client-go/pkg/clientset/versioned/scheme"
+
+	"github.com/mesh-audit/mesh-audit/audit/load"
+)
+
+// Write prints the objects as one YAML document each, sorted by kind,
+// namespace and name.
+func Write(w io.Writer, r *load.Result) error {
+	type document struct {
+		kind, namespace, name string
+		text                  []byte
+	}
+	var docs []document
+	for _, o := range r.Objects {
+		text, err := encode(o.Obj)
+		if err != nil {
+			return fmt.Errorf("%s:%d: %w", o.Source.File, o.Source.Line, err)
+		}
+		d := document{kind: o.Obj.GetObjectKind().GroupVersionKind().Kind, text: text}
+		if m, ok := o.Obj.(metav1.Object); ok {
+			d.namespace, d.name = m.GetNamespace(), m.GetName()
+		}
+		docs = append(docs, d)
+	}
+	slices.SortStableFunc(docs, func(x, y document) int {
+		return cmp.Or(cmp.Compare(x.kind, y.kind), cmp.Compare(x.namespace, y.namespace), cmp.Compare(x.name, y.name), bytes.Compare(x.text, y.text))
+	})
+	for _, d := range docs {
+		if _, err := fmt.Fprintf(w, "---\n%s", d.text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// encode writes an object without the empty fields that the Go types add.
+func encode(obj runtime.Object) ([]byte, error) {
+	if obj.GetObjectKind().GroupVersionKind().Kind == "" {
+		for _, s := range []*runtime.Scheme{scheme.Scheme, istioscheme.Scheme} {
+			if kinds, _, err := s.ObjectKinds(obj); err == nil && len(kinds) > 0 {
+				obj.GetObjectKind().SetGroupVersionKind(kinds[0])
+				break
+			}
+		}
+	}
+	text, err := json.Marshal(obj)
+	if err != nil {
+		return nil, err
+	}
+	var fields map[string]any
+	if err := json.Unmarshal(text, &fields); err != nil {
+		return nil, err
+	}
+	if status, ok := fields["status"].(map[string]any); ok && len(status) == 0 {
+		delete(fields, "status")
+	}
+	if meta, ok := fields["metadata"].(map[string]any); ok && meta["creationTimestamp"] == nil {
+		delete(meta, "creationTimestamp")
+	}
+	return yaml.Marshal(fields)
+}

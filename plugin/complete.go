@@ -1,0 +1,52 @@
+package plugin
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/mesh-audit/mesh-audit/audit/complete"
+)
+
+const completeLong = `Write the input as the model reads it: with what files leave out filled in.
+
+A repository of manifests has no cluster IPs, no Pods, no EndpointSlices and no status.
+mesh-audit completes it by one documented rule (docs/completion.md), and 'scope' marks
+what was made up as assumed. This command prints the completed objects as YAML, so that
+you can read, correct and keep exactly what was assumed.`
+
+func newCompleteCommand(g *global) *cobra.Command {
+	f := &inputFlags{}
+	cmd := &cobra.Command{
+		Use:   "complete (-f FILE | -k DIR | --demo)",
+		Short: "Print the input with cluster IPs, Pods and EndpointSlices filled in",
+		Long:  completeLong,
+		Example: `  # What does scope assume about these manifests?
+  kubectl mesh-audit complete -f manifests/ -R > completed.yaml`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.validate(); err != nil {
+				return err
+			}
+			if !f.demo && !f.files() {
+				return usageError("complete reads files: give -f FILE, -k DIR or --demo (a live cluster needs no completion)")
+			}
+			overrides, err := f.overrides()
+			if err != nil {
+				return err
+			}
+			read, err := f.readFiles(cmd.Context(), g)
+			if err != nil {
+				return err
+			}
+			complete.Apply(read, complete.Options{Overrides: overrides})
+			if err := complete.Write(g.streams.Out, read); err != nil {
+				return err
+			}
+			if len(read.Diagnostics) > 0 {
+				return &exitError{status: ExitUnread}
+			}
+			return nil
+		},
+	}
+	f.add(cmd, false)
+	return cmd
+}

@@ -1,0 +1,67 @@
+package plugin
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/pflag"
+	"golang.org/x/term"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+)
+
+// global is what all commands share.
+type global struct {
+	config  *genericclioptions.ConfigFlags
+	streams genericiooptions.IOStreams
+	quiet   bool
+	verbose bool
+}
+
+func (g *global) addFlags(flags *pflag.FlagSet) {
+	flags.BoolVarP(&g.quiet, "quiet", "q", false, "Print no progress and no notes on standard error; errors are still printed")
+	flags.BoolVarP(&g.verbose, "verbose", "v", false, "Also tell on standard error what was read and what was ignored")
+}
+
+// namespace is the one given with -n; empty if none was.
+func (g *global) namespace() string { return *g.config.Namespace }
+
+// notef tells the user something that is not the report.
+func (g *global) notef(format string, args ...any) {
+	if !g.quiet {
+		fmt.Fprintf(g.streams.ErrOut, format+"\n", args...)
+	}
+}
+
+// progress shows how far long work has come: on a terminal only, one line that
+// is rewritten, at most five times a second.
+type progress struct {
+	out  io.Writer
+	last time.Time
+	drew bool
+}
+
+func (g *global) newProgress() *progress {
+	file, ok := g.streams.ErrOut.(*os.File)
+	if g.quiet || !ok || !term.IsTerminal(int(file.Fd())) {
+		return &progress{}
+	}
+	return &progress{out: file}
+}
+
+func (p *progress) printf(format string, args ...any) {
+	if p.out == nil || time.Since(p.last) < 200*time.Millisecond {
+		return
+	}
+	p.last, p.drew = time.Now(), true
+	fmt.Fprintf(p.out, "\r\x1b[K"+format, args...)
+}
+
+// done removes the line.
+func (p *progress) done() {
+	if p.drew {
+		fmt.Fprint(p.out, "\r\x1b[K")
+	}
+}

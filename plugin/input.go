@@ -1,0 +1,168 @@
+package plugin
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mesh-audit/mesh-audit/audit/complete"
+	"github.com/mesh-audit/mesh-audit/audit/demo"
+	"github.com/mesh-audit/mesh-audit/audit/load"
+	"github.com/mesh-audit/mesh-audit/audit/result"
+	"github.com/mesh-audit/mesh-audit/audit/snapshot"
+)
+
+// inputFlags say where the mesh comes from.
+type inputFlags struct {
+	filenames []string
+	recursive bool
+	kustomize string
+	demo      bool
+
+	onlyNamespace string
+	qps           float32
+	burst         int
+	timeout       time.Duration
+
+	istioVersion string
+	meshConfig   string
+	setEnv       []string
+	revision     string
+}
+
+func (f *inputFlags) add(cmd *cobra.Command, live bool) {
+	flags := cmd.Flags()
+	flags.StringSliceVarP(&f.filenames, "filename", "f", nil, "File, directory or glob of manifests, or - for standard input; may be given several times")
+	flags.BoolVarP(&f.recursive, "recursive", "R", false, "Read the directories of -f recursively")
+	flags.StringVarP(&f.kustomize, "kustomize", "k", "", "Directory with a kustomization to build and read")
+	flags.BoolVar(&f.demo, "demo", false, "Use the demo mesh that is built into the plugin")
+	flags.StringVar(&f.istioVersion, "istio-version", "", "Full Istio version of istiod, for example 1.30.3; default: as found in the input")
+	flags.StringVar(&f.meshConfig, "mesh-config", "", "File with the mesh config (the mesh key of the istio ConfigMap) to use instead of the one found")
+	flags.StringArrayVar(&f.setEnv, "set-env", nil, "KEY=VALUE of an istiod environment variable, on top of those found; may be given several times")
+	flags.StringVar(&f.revision, "revision", "", "Audit only the proxies of this istiod revision")
+	_ = cmd.MarkFlagFilename("filename", "yaml", "yml", "json")
+	_ = cmd.MarkFlagDirname("kustomize")
+	if !live {
+		return
+	}
+	flags.StringVar(&f.onlyNamespace, "only-namespace", "", "Read only this namespace of the cluster; the audit is labelled partial")
+	flags.Float32Var(&f.qps, "qps", 50, "Requests a second to the API server at the most")
+	flags.IntVar(&f.burst, "burst", 100, "Requests to the API server that may go out at once before --qps holds")
+	flags.DurationVar(&f.timeout, "timeout", 5*time.Minute, "How long reading the cluster may take in all")
+}
+
+// files reports whether the mesh is read from files.
+func (f *inputFlags) files() bool { return len(f.filenames) > 0 || f.kustomize != "" }
+
+func (f *inputFlags) validate() error {
+	if f.demo && f.files() {
+		return usageError("--demo cannot be used together with -f or -k")
+	}
+	if f.onlyNamespace != "" && (f.demo || f.files()) {
+		return usageError("--only-namespace is for the live cluster; to narrow what is shown use -n")
+	}
+	for _, kv := range f.setEnv {
+		if name, _, ok := strings.Cut(kv, "="); !ok || name == "" {
+			return usageError("--set-env %q: must be KEY=VALUE", kv)
+		}
+	}
+	return nil
+}
+
+// overrides turns the flags into what replaces the input's own statements.
+func (f *inputFlags) overrides() (snapshot.Overrides, error) {
+	o := snapshot.Overrides{IstioVersion: f.istioVersion, Revision: f.revision}
+	for _, kv := range f.setEnv {
+		name, value, _ := strings.Cut(kv, "=")
+		if o.Env == nil {
+			o.Env = map[string]string{}
+		}
+		o.Env[name] = value
+	}
+	if f.meshConfig != "" {
+		text, err := os.ReadFile(f.meshConfig)
+		if err != nil {
+			return o, unreadError(fmt.Errorf("mesh config: %w", err))
+		}
+		o.MeshConfigYAML = string(text)
+	}
+	return o, nil
+}
+
+// input is what was read.
+type input struct {
+	snapshot    *snapshot.Snapshot
+	diagnostics []result.Diagnostic
+	objects     []result.Object
+}
+
+// read loads the mesh from where the flags say.
+func (f *inputFlags) read(ctx context.Context, g *global) (*input, error) {
+	overrides, err := f.overrides()
+	if err != nil {
+		return nil, err
+	}
+	if !f.demo && !f.files() {
+		return f.readLive(ctx, g, overrides)
+	}
+	read, err := f.readFiles(ctx, g)
+	if err != nil {
+		return nil, err
+	}
+	complete.Apply(read, complete.Options{Overrides: overrides})
+	snap := read.Snapshot()
+	snap.Overrides = overrides
+	return &input{snapshot: snap, diagnostics: read.Diagnostics}, nil
+}
+
+func (f *inputFlags) readFiles(ctx context.Context, g *global) (*load.Result, error) {
+	if f.demo {
+		return demo.Load(ctx)
+	}
+	read, err := load.Files(ctx, load.Options{
+		Filenames: f.filenames, Recursive: f.recursive, Kustomize: f.kustomize,
+		Stdin: g.streams.In, Namespace: g.namespace(),
+	})
+	if err != nil {
+		return nil, unreadError(err)
+	}
+	for _, d := range read.Diagnostics {
+		fmt.Fprintln(g.streams.ErrOut, diagnosticText(d))
+	}
+	if g.verbose {
+		for kind, n := range read.Ignored {
+			g.notef("ignored: %d of kind %s, which istiod does not read", n, kind)
+		}
+	}
+	return read, nil
+}
+
+func (f *inputFlags) readLive(ctx context.Context, g *global, overrides snapshot.Overrides) (*input, error) {
+	config, err := g.config.ToRESTConfig()
+	if err != nil {
+		return nil, unreadError(fmt.Errorf("no cluster to read: %w\nTo audit files instead, use -f FILE or -k DIR; to see an example, --demo", err))
+	}
+	bar := g.newProgress()
+	defer bar.done()
+	ctx, cancel := context.WithTimeout(ctx, f.timeout)
+	defer cancel()
+	snap, err := load.Live(ctx, load.LiveOptions{
+		Config: config, QPS: f.qps, Burst: f.burst, OnlyNamespace: f.onlyNamespace,
+		UserAgent: "kubectl-mesh_audit/" + version(),
+		Progress:  func(kind string, n int) { bar.printf("reading the cluster: %d %s", n, kind) },
+	})
+	if err != nil {
+		return nil, unreadError(err)
+	}
+	snap.Overrides = overrides
+	return &input{snapshot: snap}, nil
+}
+
+func diagnosticText(d result.Diagnostic) string {
+	text := fmt.Sprintf("%s:%d: %s", d.Source.File, d.Source.Line, d.Text)
+	return text
+}

@@ -1,0 +1,225 @@
+package plugin
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/mesh-audit/mesh-audit/audit"
+	"github.com/mesh-audit/mesh-audit/audit/result"
+	"github.com/mesh-audit/mesh-audit/report"
+)
+
+const scopeLong = `Predict, for every proxy, the xDS resources that istiod sends it and what they weigh.
+
+Without -f, -k or --demo the live cluster is read. The table has one row for each group
+of proxies with the same configuration, heaviest first. Name a pod, or a workload as
+deploy/NAME, to list the resources of one proxy with the reason for each.
+
+Bytes are the length of the serialised resources as istiod puts them on the wire (what
+its metric pilot_xds_config_size_bytes adds up), for a proxy that connects afresh.`
+
+const scopeExample = `  # Every proxy of a directory of manifests
+  kubectl mesh-audit scope -f manifests/ -R
+
+  # What a chart would make of the mesh
+  helm template shop ./chart | kubectl mesh-audit scope -f -
+
+  # The clusters of one proxy, in the columns of istioctl proxy-config
+  kubectl mesh-audit scope checkout-0 -n shop --type cds -o wide
+
+  # Which services cost most, over all proxies
+  kubectl mesh-audit scope --by service
+
+  # With gateways sent only what their VirtualServices use
+  kubectl mesh-audit scope --set-env PILOT_FILTER_GATEWAY_CLUSTER_CONFIG=true
+
+  # Everything, for another program
+  kubectl mesh-audit scope -f manifests/ -o json --resources --details`
+
+// scopeFlags are what was typed.
+type scopeFlags struct {
+	input         inputFlags
+	output        string
+	by            string
+	selector      string
+	xdsType       string
+	host          string
+	all           bool
+	allNamespaces bool
+	resources     bool
+	details       bool
+}
+
+// scopeOptions are what a run needs.
+type scopeOptions struct {
+	scopeFlags
+	selection audit.Selection
+}
+
+func newScopeCommand(g *global) *cobra.Command {
+	f := &scopeFlags{}
+	cmd := &cobra.Command{
+		Use:               "scope [POD | TYPE/NAME]",
+		Short:             "Predict what istiod sends to each proxy, and its bytes",
+		Long:              scopeLong,
+		Example:           scopeExample,
+		ValidArgsFunction: completePods(g),
+		Args:              maxOneArg,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o, err := f.toOptions(g, args)
+			if err != nil {
+				return err
+			}
+			return o.run(cmd.Context(), g)
+		},
+	}
+	f.input.add(cmd, true)
+	flags := cmd.Flags()
+	flags.StringVarP(&f.output, "output", "o", "", "Output format: wide, json or yaml; default: a table")
+	flags.StringVar(&f.by, "by", "proxy", "What the rows are: proxy (groups of proxies) or service (fan-out)")
+	flags.StringVarP(&f.selector, "selector", "l", "", "Only proxies whose pods have these labels")
+	flags.StringVar(&f.xdsType, "type", "", "For one proxy: only this type: "+strings.Join(result.Types, ", "))
+	flags.StringVar(&f.host, "host", "", "For one proxy: only what is sent for this host name")
+	flags.BoolVar(&f.all, "all", false, "Show every row")
+	flags.BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "Show all namespaces (the default unless -n is given)")
+	flags.BoolVar(&f.resources, "resources", false, "With -o json or yaml: list every resource by name and bytes")
+	flags.BoolVar(&f.details, "details", false, "With -o json or yaml: list every resource with its parts and reasons")
+	fixedCompletion(cmd, "output", "wide", "json", "yaml")
+	fixedCompletion(cmd, "by", "proxy", "service")
+	fixedCompletion(cmd, "type", result.Types...)
+	return cmd
+}
+
+func maxOneArg(cmd *cobra.Command, args []string) error {
+	if len(args) > 1 {
+		return usageError("%s takes one pod or TYPE/NAME at the most, got %d arguments", cmd.CommandPath(), len(args))
+	}
+	return nil
+}
+
+var workloadTypes = map[string]string{
+	"pod": "pod", "pods": "pod", "po": "pod",
+	"deploy": "deployment", "deployment": "deployment", "deployments": "deployment",
+	"sts": "statefulset", "statefulset": "statefulset", "statefulsets": "statefulset",
+	"ds": "daemonset", "daemonset": "daemonset", "daemonsets": "daemonset",
+	"rs": "replicaset", "replicaset": "replicaset", "replicasets": "replicaset",
+	"job": "job", "jobs": "job", "cj": "cronjob", "cronjob": "cronjob", "cronjobs": "cronjob",
+}
+
+func (f *scopeFlags) toOptions(g *global, args []string) (*scopeOptions, error) {
+	o := &scopeOptions{scopeFlags: *f, selection: audit.Selection{Namespace: g.namespace()}}
+	if f.allNamespaces {
+		o.selection.Namespace = ""
+	}
+	if err := f.input.validate(); err != nil {
+		return nil, err
+	}
+	if !slices.Contains([]string{"", "wide", "json", "yaml"}, f.output) {
+		return nil, usageError("unknown output format %q: use wide, json or yaml", f.output)
+	}
+	if f.by != "proxy" && f.by != "service" {
+		return nil, usageError("--by %q: use proxy or service", f.by)
+	}
+	if f.xdsType != "" && !slices.Contains(result.Types, f.xdsType) {
+		return nil, usageError("--type %q: use one of %s", f.xdsType, strings.Join(result.Types, ", "))
+	}
+	if f.selector != "" {
+		selector, err := labels.Parse(f.selector)
+		if err != nil {
+			return nil, usageError("-l %q: %w", f.selector, err)
+		}
+		o.selection.Labels = func(l map[string]string) bool { return selector.Matches(labels.Set(l)) }
+	}
+	if len(args) == 1 {
+		if err := o.setTarget(args[0]); err != nil {
+			return nil, err
+		}
+	}
+	if (f.xdsType != "" || f.host != "") && len(args) == 0 {
+		return nil, usageError("--type and --host list the resources of one proxy: name a pod or TYPE/NAME")
+	}
+	if f.details {
+		o.resources = true
+	}
+	return o, nil
+}
+
+// setTarget reads POD, NAMESPACE/POD's usual kubectl form pod/POD, or TYPE/NAME.
+func (o *scopeOptions) setTarget(arg string) error {
+	kind, name, found := strings.Cut(arg, "/")
+	if !found {
+		o.selection.Pod = arg
+		return nil
+	}
+	known := workloadTypes[strings.ToLower(kind)]
+	if known == "" || name == "" {
+		return usageError("%q: use a pod's name or TYPE/NAME with TYPE one of deploy, sts, ds, rs, job, cronjob, pod (a namespace is given with -n)", arg)
+	}
+	if known == "pod" {
+		o.selection.Pod = name
+		return nil
+	}
+	o.selection.Workload = known + "/" + name
+	return nil
+}
+
+func (o *scopeOptions) run(ctx context.Context, g *global) error {
+	in, err := o.input.read(ctx, g)
+	if err != nil {
+		return err
+	}
+	bar := g.newProgress()
+	a := audit.Run(in.snapshot, audit.Options{
+		Select:   o.selection,
+		Progress: func(done, total int) { bar.printf("computing: %d of %d proxies", done, total) },
+	})
+	bar.done()
+	a.Diagnostics = in.diagnostics
+	if err := o.print(g, a); err != nil {
+		return err
+	}
+	if a.Unread() {
+		return &exitError{status: ExitUnread}
+	}
+	return nil
+}
+
+func (o *scopeOptions) print(g *global, a *result.Audit) error {
+	out := g.streams.Out
+	data := report.DataOptions{Resources: o.resources, Details: o.details}
+	switch o.output {
+	case "json":
+		return report.JSON(out, a, data)
+	case "yaml":
+		return report.YAML(out, a, data)
+	}
+	if o.narrowed() && len(a.Proxies) == 0 {
+		return o.notFound(a)
+	}
+	table := report.ScopeOptions{Wide: o.output == "wide", All: o.all}
+	switch {
+	case o.by == "service":
+		return report.Fanout(out, a, table)
+	case o.selection.Pod != "" || o.selection.Workload != "" && len(a.Groups) == 1:
+		return report.Proxy(out, a, &a.Proxies[0], report.ProxyOptions{Type: o.xdsType, Host: o.host, Wide: table.Wide})
+	}
+	return report.Scope(out, a, table)
+}
+
+func (o *scopeOptions) narrowed() bool { return o.selection.Pod != "" || o.selection.Workload != "" }
+
+func (o *scopeOptions) notFound(a *result.Audit) error {
+	what := "pod " + o.selection.Pod
+	if o.selection.Workload != "" {
+		what = o.selection.Workload
+	}
+	where := "any namespace"
+	if o.selection.Namespace != "" {
+		where = "namespace " + o.selection.Namespace
+	}
+	return usageError("no proxy of %s in %s: the mesh has %d proxies; list them with 'kubectl mesh-audit scope --all', or set the namespace with -n", what, where, a.Mesh.Proxies)
+}
