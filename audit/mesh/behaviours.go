@@ -15,6 +15,16 @@ type Behaviours struct {
 	ServiceEntryVisibility       bool // VIS-4: meshConfig.serviceEntryVisibility is obeyed
 	ExactHostLookup              bool // SC-10: egress hosts that are all exact are looked up, not matched
 	ScopedProviderHosts          bool // CDS-13: an extension provider's "ns/host" is scoped to the namespace
+
+	DNSConnectStrategy bool // REG-18: the annotation istio.io/connect-strategy is read
+	DynamicDNSClusters bool // CDS-4: wildcard DYNAMIC_DNS hosts have a dynamic forward proxy cluster
+	DNSJitter          bool // SIZE-8: clusters that resolve by DNS have dns_jitter
+	DNSResolverConfig  bool // SIZE-8: … and a typed c-ares resolver
+	MeshTrafficPolicy  bool // FLAG-89: meshConfig.defaultTrafficPolicy is a base under every DestinationRule
+	ZoneAwareLB        bool // FLAG-89: meshConfig.zoneAwareLbSetting and the DestinationRule's are obeyed
+
+	LowercaseHosts bool // RDS-14: VirtualService hosts and service hosts match whatever their case
+	RetryBackoff   bool // SIZE-23: retries.backoff and retryIgnorePreviousHosts are obeyed
 }
 
 // behaviour is one row: from which exact versions a behaviour holds.
@@ -35,6 +45,13 @@ var behaviours = []behaviour{
 	{"REG-9", []Version{{1, 26, 0, ""}}, func(b *Behaviours) { b.TrafficDistribution = true }},
 	{"REG-9", []Version{{1, 28, 0, ""}}, func(b *Behaviours) { b.SameZoneTrafficDistribution = true }},
 	{"REG-9", []Version{{1, 30, 0, ""}}, func(b *Behaviours) { b.NamespaceTrafficDistribution = true }},
+	{"REG-18", []Version{{1, 30, 0, ""}}, func(b *Behaviours) { b.DNSConnectStrategy = true }},
+	{"CDS-4", []Version{{1, 30, 0, ""}}, func(b *Behaviours) { b.DynamicDNSClusters = true }},
+	{"SIZE-8", []Version{{1, 25, 0, ""}}, func(b *Behaviours) { b.DNSJitter = true }},
+	{"SIZE-8", []Version{{1, 26, 0, ""}}, func(b *Behaviours) { b.DNSResolverConfig = true }},
+	{"FLAG-89", []Version{{1, 31, 0, ""}}, func(b *Behaviours) { b.MeshTrafficPolicy, b.ZoneAwareLB = true, true }},
+	{"RDS-14", []Version{{1, 27, 0, ""}}, func(b *Behaviours) { b.LowercaseHosts = true }},
+	{"SIZE-23", []Version{{1, 26, 0, ""}}, func(b *Behaviours) { b.RetryBackoff = true }},
 	{"TRAP-40", []Version{{1, 26, 0, ""}}, func(b *Behaviours) { b.TerminatingEndpoints = true }},
 }
 

@@ -22,12 +22,14 @@ type Builder struct {
 	rec    scope.Recorder
 	gaps   []result.Gap // what could not be modelled
 
-	patches  *patchIndex // EnvoyFilters; nil: not read yet
+	patches *patchIndex // EnvoyFilters; nil: not read yet
+	routes  *routeMemo
+	memo    *clusterMemo // clusters and load assignments; nil: none built yet
 }
 
 // New makes a Builder that tells rec of each decision.
 func New(view *mesh.View, scoper *scope.Scoper, rec scope.Recorder) *Builder {
-	return &Builder{view: view, scoper: scoper, rec: rec}
+	return &Builder{view: view, scoper: scoper, rec: rec, routes: newRouteMemo()}
 }
 
 // Outbound is what all proxies of a scope share, each list sorted by name.
