@@ -193,8 +193,23 @@ func (a *assembly) finish(m *mesh.Mesh) {
 	slices.SortFunc(out.Services, func(x, y result.Service) int {
 		return cmp.Or(cmp.Compare(y.Total, x.Total), cmp.Compare(x.Host, y.Host), cmp.Compare(x.Namespace, y.Namespace))
 	})
+	for i := range out.Scopes {
+		notNil(&out.Scopes[i].Resources)
+	}
+	for i := range out.Groups {
+		notNil(&out.Groups[i].Resources)
+	}
 	out.Gaps = sortGaps(out.Gaps)
 	describeMesh(&out.Mesh, m)
+}
+
+// notNil makes each list that every proxy has an empty one where it has none.
+func notNil(r *result.Resources) {
+	for _, t := range []string{"lds", "rds", "cds", "eds"} {
+		if list := r.Of(t); *list == nil {
+			*list = []*result.Resource{}
+		}
+	}
 }
 
 // sortGaps sorts by kind and object, and drops what is said twice.

@@ -12,7 +12,7 @@ import (
 // DataOptions say how much a machine-readable report carries.
 type DataOptions struct {
 	Resources bool // names and bytes of every resource
-	Details   bool // with their parts and reasons; implies nothing without Resources
+	Details   bool // with their parts and reasons; for use with Resources
 }
 
 // JSON writes the audit as one indented JSON document.
@@ -47,8 +47,8 @@ func trim(a *result.Audit, o DataOptions) *result.Audit {
 	for i := range out.Groups {
 		out.Groups[i].Resources = trimResources(out.Groups[i].Resources, o)
 		if !o.Resources {
-			out.Groups[i].Resized = result.XDS[[]result.Resized]{}
-			out.Groups[i].Without = result.XDS[[]string]{}
+			out.Groups[i].Resized = result.Lists[result.Resized]{}
+			out.Groups[i].Without = result.Lists[string]{}
 		}
 	}
 	for i := range out.Scopes {
@@ -63,6 +63,10 @@ func trimResources(r result.Resources, o DataOptions) result.Resources {
 		return out
 	}
 	for _, t := range result.Types {
+		if *r.Of(t) == nil {
+			continue
+		}
+		*out.Of(t) = make([]*result.Resource, 0, len(*r.Of(t)))
 		for _, res := range *r.Of(t) {
 			*out.Of(t) = append(*out.Of(t), &result.Resource{Name: res.Name, Bytes: res.Bytes})
 		}

@@ -152,13 +152,13 @@ func groups(w *errWriter, a *result.Audit, o ScopeOptions) {
 		w.linef("No proxies: no pod with an istio-proxy container, and no workload that injection selects.")
 		return
 	}
-	head := []string{"PROXIES", "WORKLOAD", "KIND", "LISTENERS", "ROUTES", "CLUSTERS", "ENDPOINTS", "BYTES/PROXY", "TOTAL", "SCOPE"}
+	head := []string{"PROXIES", "WORKLOAD", "LISTENERS", "ROUTES", "CLUSTERS", "ENDPOINTS", "BYTES/PROXY", "TOTAL", "SCOPE"}
 	if o.Wide {
-		head = append(head[:8:8], "LDS", "RDS", "CDS", "EDS", "NDS", "TOTAL", "SCOPE", "REVISION", "VERSION")
+		head = append(head[:7:7], "LDS", "RDS", "CDS", "EDS", "NDS", "TOTAL", "SCOPE", "KIND", "REVISION", "VERSION")
 	}
 	rows := [][]string{head}
 	for _, r := range shown {
-		cells := []string{fmt.Sprint(r.proxies), where(r.where, o), r.kind, fmt.Sprint(r.counts.LDS), fmt.Sprint(r.counts.RDS),
+		cells := []string{fmt.Sprint(r.proxies), where(r.where, o), fmt.Sprint(r.counts.LDS), fmt.Sprint(r.counts.RDS),
 			fmt.Sprint(r.counts.CDS), fmt.Sprint(r.counts.Endpoints), bytesText(r.bytes.Total)}
 		if o.Wide {
 			for _, n := range []int64{r.bytes.LDS, r.bytes.RDS, r.bytes.CDS, r.bytes.EDS, r.bytes.NDS} {
@@ -167,7 +167,7 @@ func groups(w *errWriter, a *result.Audit, o ScopeOptions) {
 		}
 		cells = append(cells, bytesText(r.bytes.Total*int64(r.proxies)), scopeText(r.scope, o))
 		if o.Wide {
-			cells = append(cells, r.revision, r.version)
+			cells = append(cells, r.kind, r.revision, r.version)
 		}
 		rows = append(rows, cells)
 	}
@@ -186,14 +186,17 @@ func where(s string, o ScopeOptions) string {
 	if o.Wide {
 		return s
 	}
-	return shorten(s, 28)
+	if parts := strings.Split(s, "/"); len(parts) == 3 {
+		s = parts[0] + "/" + parts[2]
+	}
+	return shorten(clean(s), 24)
 }
 
 func scopeText(s string, o ScopeOptions) string {
 	if o.Wide {
 		return s
 	}
-	return shorten(s, 26)
+	return shorten(clean(s), 22)
 }
 
 func services(w *errWriter, a *result.Audit, n int, title string) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"text/tabwriter"
 	"unicode"
 
 	"k8s.io/cli-runtime/pkg/printers"
@@ -69,7 +70,7 @@ func shorten(s string, width int) string {
 
 // table writes rows in columns as kubectl does. The first row is the header.
 func table(w io.Writer, rows [][]string) error {
-	tw := printers.GetNewTabWriter(w)
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
 		cells := make([]string, len(row))
 		for i, c := range row {

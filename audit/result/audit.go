@@ -85,7 +85,7 @@ type Bytes struct {
 }
 
 // Resources lists resources by type, each sorted by name.
-type Resources = XDS[[]*Resource]
+type Resources = Lists[*Resource]
 
 // Scope is what many groups share.
 type Scope struct {
@@ -108,9 +108,9 @@ type Group struct {
 	Resources Resources `json:"resources,omitzero"` // what its proxies have beside the scope's: inbound
 	// Without lists names of the scope's resources that its proxies do not get
 	// (a headless service's listener for the pod's own address).
-	Without XDS[[]string] `json:"without,omitzero"`
+	Without Lists[string] `json:"without,omitzero"`
 	// Resized gives the bytes of the scope's resources that weigh otherwise here.
-	Resized XDS[[]Resized] `json:"resized,omitzero"`
+	Resized Lists[Resized] `json:"resized,omitzero"`
 }
 
 // Resized is a resource of the scope with this group's bytes.

@@ -30,7 +30,10 @@ type ReasonID uint32
 // Reason says why a resource is there: the rule of istiod that decided, and the
 // object and field that it decided by.
 type Reason struct {
-	Rule   string `json:"rule"`            // id in docs/rules, for example "VIS-2"
+	Rule string `json:"rule"` // id in docs/rules, for example "VIS-2"
+	// Word is the stable term for why, for example "exportTo" or
+	// "destinationrule-lookup"; empty: the rule has none.
+	Word   string `json:"word,omitempty"`
 	Object Ref    `json:"object,omitzero"` // zero: a default of istiod, no object
 	Field  string `json:"field,omitempty"` // for example "spec.egress[0].hosts[1]"
 	Text   string `json:"text"`
@@ -69,8 +72,8 @@ type Resource struct {
 	Because   []ReasonID `json:"because,omitempty"`
 }
 
-// XDS is a value for each xDS type.
-type XDS[T any] struct {
+// XDS is a number for each xDS type.
+type XDS[T int | int64] struct {
 	LDS  T `json:"lds"`
 	RDS  T `json:"rds"`
 	CDS  T `json:"cds"`
@@ -79,24 +82,35 @@ type XDS[T any] struct {
 	ECDS T `json:"ecds,omitzero"`
 }
 
+// Lists is a list for each xDS type, sorted by name. A nil list says nothing of
+// the type and is left out of JSON; an empty one is written.
+type Lists[T any] struct {
+	LDS  []T `json:"lds,omitzero"`
+	RDS  []T `json:"rds,omitzero"`
+	CDS  []T `json:"cds,omitzero"`
+	EDS  []T `json:"eds,omitzero"`
+	NDS  []T `json:"nds,omitzero"`
+	ECDS []T `json:"ecds,omitzero"`
+}
+
 // Types are the names of the xDS types, in the order in which they are shown.
 var Types = []string{"lds", "rds", "cds", "eds", "nds", "ecds"}
 
-// Of returns the value of the named type, one of Types; nil for any other name.
+// Of returns the number of the named type, which must be one of Types.
 func (x *XDS[T]) Of(xdsType string) *T {
-	switch xdsType {
-	case "lds":
-		return &x.LDS
-	case "rds":
-		return &x.RDS
-	case "cds":
-		return &x.CDS
-	case "eds":
-		return &x.EDS
-	case "nds":
-		return &x.NDS
-	case "ecds":
-		return &x.ECDS
+	return choose(xdsType, &x.LDS, &x.RDS, &x.CDS, &x.EDS, &x.NDS, &x.ECDS)
+}
+
+// Of returns the list of the named type, which must be one of Types.
+func (l *Lists[T]) Of(xdsType string) *[]T {
+	return choose(xdsType, &l.LDS, &l.RDS, &l.CDS, &l.EDS, &l.NDS, &l.ECDS)
+}
+
+func choose[T any](xdsType string, values ...*T) *T {
+	for i, t := range Types {
+		if t == xdsType {
+			return values[i]
+		}
 	}
-	return nil
+	panic("result: no xDS type " + xdsType)
 }
