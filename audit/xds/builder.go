@@ -9,6 +9,8 @@
 package xds
 
 import (
+	"google.golang.org/protobuf/proto"
+
 	"github.com/mesh-audit/mesh-audit/audit/mesh"
 	"github.com/mesh-audit/mesh-audit/audit/result"
 	"github.com/mesh-audit/mesh-audit/audit/scope"
@@ -22,9 +24,10 @@ type Builder struct {
 	rec    scope.Recorder
 	gaps   []result.Gap // what could not be modelled
 
-	patches *patchIndex // EnvoyFilters; nil: not read yet
-	routes  *routeMemo
-	memo    *clusterMemo // clusters and load assignments; nil: none built yet
+	patches     *patchIndex                   // EnvoyFilters; nil: not read yet
+	patchValues map[*envoyPatch]proto.Message // decoded; nil: not yet
+	routes      *routeMemo
+	memo        *clusterMemo // clusters and load assignments; nil: none built yet
 }
 
 // New makes a Builder that tells rec of each decision.

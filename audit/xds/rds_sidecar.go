@@ -86,11 +86,12 @@ func (b *Builder) SidecarRoute(s *scope.Scope, p *mesh.Proxy, name string) *resu
 	if r.sniffed && len(hosts) == 1 && hosts[0].service != nil {
 		out.Service = hosts[0].service.Host
 	}
-	if patches := b.patchesFor(p); patchesRoutes(patches) {
+	if patches := b.patchesFor(p); patchesRoutes(patches, networking.EnvoyFilter_SIDECAR_OUTBOUND) {
 		rc := b.routeConfiguration(name, hosts)
-		b.patchRoutes(rc, patches, networking.EnvoyFilter_SIDECAR_OUTBOUND, p)
+		added := b.patchRoutes(rc, patches, networking.EnvoyFilter_SIDECAR_OUTBOUND, nil)
+		out.Name = rc.GetName()
 		out.Bytes = int64(proto.Size(rc))
-		out.Parts = originParts(rc, hosts)
+		out.Parts = originParts(rc, hosts, added)
 		return out
 	}
 	out.Bytes = int64(proto.Size(sidecarConfiguration(name)))
