@@ -16,6 +16,7 @@ func (b *Builder) addPod(o *corev1.Pod, src result.Source) {
 	p := Pod{
 		Meta:           b.metaFiltered("Pod", &o.ObjectMeta, src, keepPodAnnotation),
 		Owner:          b.owner(&o.ObjectMeta),
+		Generated:      o.GenerateName != "",
 		Node:           b.intern.string(o.Spec.NodeName),
 		ServiceAccount: b.intern.string(o.Spec.ServiceAccountName),
 		IPs:            podIPs(&o.Status),

@@ -157,6 +157,7 @@ type OwnerRef struct{ Kind, Name string }
 type Pod struct {
 	Meta
 	Owner               OwnerRef
+	Generated           bool // has a generateName: istiod follows Owner only then
 	Node                string
 	ServiceAccount      string
 	IPs                 []string // primary first; empty: none yet

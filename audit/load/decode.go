@@ -1,0 +1,306 @@
+package load
+
+import (
+	"path"
+	"strings"
+	"unicode/utf8"
+
+	yaml "go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/mesh-audit/mesh-audit/audit/result"
+	"github.com/mesh-audit/mesh-audit/audit/snapshot"
+)
+
+// maxListDepth bounds lists of lists.
+const maxListDepth = 4
+
+// parsed is what came of one document.
+type parsed struct {
+	file, namespace string
+
+	objects     []Object
+	unmodelled  []snapshot.Meta
+	diagnostics []result.Diagnostic
+	ignored     []string // kind.group of each
+}
+
+// item is one object's text: raw JSON, or a node of YAML.
+type item struct {
+	line int
+	raw  []byte     // nil if it is YAML
+	node *yaml.Node // nil until needed if it is JSON
+}
+
+// tree returns the item's node.
+func (it *item) tree() (*yaml.Node, *problem) {
+	if it.node == nil {
+		node, p := jsonNode(it.raw, it.line)
+		if p != nil {
+			return nil, p
+		}
+		it.node = node
+	}
+	return it.node, nil
+}
+
+func (out *parsed) document(d document) {
+	d = d.skipBlank()
+	if i := invalidUTF8(d.text); i >= 0 {
+		out.fail(result.Ref{}, d.line, problemf(d.line+lines(d.text[:i]), "not UTF-8 text"))
+		return
+	}
+	if start := skipSpace(d.text, 0); start < len(d.text) && d.text[start] == '{' {
+		if out.jsonDocument(d, start) {
+			return
+		}
+	}
+	if out.skipUnread(d) {
+		return
+	}
+	root, p := parseYAML(d)
+	switch {
+	case p != nil:
+		out.fail(sniffRef(d), d.line, p)
+	case root == nil:
+	case d.element && root.Kind == yaml.SequenceNode:
+		for _, n := range root.Content {
+			out.object(item{line: n.Line, node: n}, d.listOf, 1)
+		}
+	default:
+		out.object(item{line: root.Line, node: root}, typeMeta{}, 0)
+	}
+}
+
+func invalidUTF8(b []byte) int {
+	if utf8.Valid(b) {
+		return -1
+	}
+	for i := 0; i < len(b); {
+		r, n := utf8.DecodeRune(b[i:])
+		if r == utf8.RuneError && n == 1 {
+			return i
+		}
+		i += n
+	}
+	return -1
+}
+
+// jsonDocument reads a run of JSON values. It reports false if the text may be
+// YAML that begins with a brace.
+func (out *parsed) jsonDocument(d document, start int) bool {
+	if i := skipSpace(d.text, start+1); i < len(d.text) && d.text[i] != '"' && d.text[i] != '}' {
+		return false
+	}
+	line, pos := d.line, 0
+	for start < len(d.text) {
+		line, pos = line+lines(d.text[pos:start]), start
+		end := jsonEnd(d.text, start)
+		if end < 0 || d.text[start] != '{' {
+			p := problemf(line, "not valid JSON: the value that starts here does not end")
+			if end >= 0 {
+				p = problemf(line, "not valid JSON: an object belongs here")
+			}
+			out.fail(result.Ref{}, line, p)
+			return true
+		}
+		out.object(item{line: line, raw: d.text[start:end]}, typeMeta{}, 0)
+		start = skipSpace(d.text, end)
+	}
+	return true
+}
+
+// skipUnread passes over a document of a kind that is not read, unparsed.
+func (out *parsed) skipUnread(d document) bool {
+	if d.element {
+		return false
+	}
+	apiVersion, ok := d.topLevel("apiVersion")
+	if !ok {
+		return false
+	}
+	name, ok := d.topLevel("kind")
+	if !ok || strings.HasSuffix(name, "List") {
+		return false
+	}
+	gk := typeMeta{apiVersion, name}.groupKind()
+	if _, read := kinds[gk]; read {
+		return false
+	}
+	out.ignored = append(out.ignored, kindName(gk))
+	return true
+}
+
+// sniffRef names the object of a document that cannot be parsed.
+func sniffRef(d document) result.Ref {
+	name, _ := d.topLevel("kind")
+	return result.Ref{Kind: name}
+}
+
+// typeMeta is an object's apiVersion and kind.
+type typeMeta struct{ apiVersion, kind string }
+
+func (t typeMeta) groupKind() groupKind {
+	gv, err := schema.ParseGroupVersion(t.apiVersion)
+	if err != nil {
+		return groupKind{Group: t.apiVersion, Kind: t.kind}
+	}
+	return groupKind{Group: gv.Group, Kind: t.kind}
+}
+
+func (t typeMeta) version() string {
+	return path.Base(t.apiVersion)
+}
+
+// kindName is how kubectl writes a kind: kind.group.
+func kindName(gk groupKind) string {
+	if gk.Group == "" {
+		return gk.Kind
+	}
+	return gk.Kind + "." + gk.Group
+}
+
+// object reads one object, or each object of a list. In a typed list (PodList)
+// the items carry no type of their own: listOf is it.
+func (out *parsed) object(it item, listOf typeMeta, depth int) {
+	if it.node != nil && it.node.Kind == yaml.AliasNode {
+		out.fail(result.Ref{}, it.line, problemf(0, "an alias cannot stand for an object"))
+		return
+	}
+	h, p := headOf(&it)
+	if p != nil {
+		out.fail(h.ref(), it.line, p)
+		return
+	}
+	if h.kind == "" && h.apiVersion == "" {
+		h.typeMeta = listOf
+	}
+	switch {
+	case h.kind == "" && out.isKustomization():
+		out.ignored = append(out.ignored, "Kustomization.kustomize.config.k8s.io")
+	case h.kind == "":
+		out.fail(h.ref(), it.line, problemf(0, "kind is missing"))
+	case h.apiVersion == "":
+		out.fail(h.ref(), it.line, problemf(0, "apiVersion is missing"))
+	case h.isList && strings.HasSuffix(h.kind, "List"):
+		out.list(it, h, depth)
+	default:
+		out.single(it, h)
+	}
+}
+
+// isKustomization: kustomize wants no kind in its own file.
+func (out *parsed) isKustomization() bool {
+	switch path.Base(strings.ReplaceAll(out.file, `\`, "/")) {
+	case "kustomization.yaml", "kustomization.yml":
+		return true
+	}
+	return false
+}
+
+func (out *parsed) list(it item, h head, depth int) {
+	if depth >= maxListDepth {
+		out.fail(h.ref(), it.line, problemf(0, "lists nested more than %d deep", maxListDepth))
+		return
+	}
+	var of typeMeta
+	if h.kind != "List" {
+		of = typeMeta{h.apiVersion, strings.TrimSuffix(h.kind, "List")}
+	}
+	if it.raw == nil {
+		for _, n := range h.items {
+			out.object(item{line: n.Line, node: n}, of, depth+1)
+		}
+		return
+	}
+	list, bad := members(it.raw[h.itemsStart:h.itemsEnd])
+	line, pos := it.line, 0
+	for _, m := range list {
+		start, end := h.itemsStart+m.start, h.itemsStart+m.end
+		line, pos = line+lines(it.raw[pos:start]), start
+		out.object(item{line: line, raw: it.raw[start:end]}, of, depth+1)
+	}
+	if bad >= 0 {
+		at := min(h.itemsStart+bad, len(it.raw))
+		out.fail(h.ref(), it.line, problemf(line+lines(it.raw[pos:at]), "not valid JSON in items"))
+	}
+}
+
+// single decodes an object that is no list.
+func (out *parsed) single(it item, h head) {
+	gk := h.groupKind()
+	k, read := kinds[gk]
+	if !read {
+		out.ignored = append(out.ignored, kindName(gk))
+		return
+	}
+	ref := h.ref()
+	ref.Source = result.Source{File: out.file, Line: it.line}
+	if p := checkHead(&h, k); p != nil {
+		out.fail(ref, it.line, p)
+		return
+	}
+	switch {
+	case k.cluster:
+		h.namespace = ""
+	case h.namespace == "":
+		h.namespace = out.namespace
+	}
+	ref.Namespace = h.namespace
+	switch {
+	case k.unmodelled:
+		out.addUnmodelled(&it, gk, ref)
+	case k.versions[h.version()] == nil:
+		out.fail(ref, it.line, problemf(0, "%s has no version %s that Kubernetes or Istio still serves", kindName(gk), h.version()))
+	default:
+		out.add(&it, h, k, ref)
+	}
+}
+
+func (out *parsed) add(it *item, h head, k kind, ref result.Ref) {
+	obj := k.versions[h.version()]()
+	var warnings []problem
+	var p *problem
+	if k.spec != nil {
+		warnings, p = decodeIstio(it, k, obj)
+	} else {
+		warnings, p = decodeKubernetes(it, obj)
+	}
+	for i := range warnings {
+		out.warn(ref, &warnings[i])
+	}
+	if p == nil {
+		settleMeta(obj, h)
+		if p = validate(obj); p != nil {
+			field, _, _ := strings.Cut(p.text, " ")
+			p.line = it.lineOf(strings.TrimSuffix(field, ":"), "")
+		}
+	}
+	if p != nil {
+		out.fail(ref, it.line, p)
+		return
+	}
+	out.objects = append(out.objects, Object{Obj: obj, Source: ref.Source})
+}
+
+// fail notes a document or an item that is left out.
+func (out *parsed) fail(ref result.Ref, line int, p *problem) {
+	out.note(ref, line, p, false)
+}
+
+// warn notes something of an object that is kept.
+func (out *parsed) warn(ref result.Ref, p *problem) {
+	out.note(ref, ref.Source.Line, p, true)
+}
+
+func (out *parsed) note(ref result.Ref, line int, p *problem, kept bool) {
+	if p.line > 0 {
+		line = p.line
+	}
+	out.diagnostics = append(out.diagnostics, result.Diagnostic{
+		Source: result.Source{File: out.file, Line: line},
+		Object: ref,
+		Text:   p.text,
+		Kept:   kept,
+	})
+}

@@ -1,0 +1,149 @@
+package load
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// maxFile bounds one input, so that a device or an endless pipe ends.
+const maxFile = 2 << 30
+
+// Files reads everything that the options name. The error is for a request that
+// cannot be carried out at all (a path that does not exist, a URL, a bad
+// kustomization, a cancelled context); what is wrong with single files and
+// documents is in the Result.
+func Files(ctx context.Context, o Options) (*Result, error) {
+	files, gaps, err := expand(o.Filenames, o.Recursive)
+	if err != nil {
+		return nil, err
+	}
+	p := newParser(ctx, o.Namespace)
+	p.result.Gaps = gaps
+	for _, name := range files {
+		if err := ctx.Err(); err != nil {
+			break
+		}
+		data, err := read(name, o.Stdin)
+		if err != nil {
+			p.result.Gaps = append(p.result.Gaps, unreadable(name, err))
+			continue
+		}
+		p.parse(name, data)
+	}
+	if o.Kustomize != "" {
+		data, err := kustomize(o.Kustomize)
+		if err != nil {
+			return nil, err
+		}
+		p.parse(o.Kustomize, data)
+	}
+	return p.finish()
+}
+
+// Bytes reads one text, as if it were the file of that name.
+func Bytes(ctx context.Context, name string, data []byte, namespace string) (*Result, error) {
+	p := newParser(ctx, namespace)
+	p.parse(name, data)
+	return p.finish()
+}
+
+func read(name string, stdin io.Reader) ([]byte, error) {
+	if name == Stdin {
+		if stdin == nil {
+			return nil, fmt.Errorf("there is no standard input")
+		}
+		return readAll(stdin)
+	}
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if info.Mode()&os.ModeDevice != 0 || info.IsDir() {
+		return nil, fmt.Errorf("not a file")
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // nothing was written
+	if info.Mode().IsRegular() && info.Size() <= maxFile {
+		data := make([]byte, info.Size())
+		n, err := io.ReadFull(f, data)
+		if err == io.ErrUnexpectedEOF || err == io.EOF {
+			err = nil
+		}
+		return data[:n], err
+	}
+	return readAll(f)
+}
+
+func readAll(r io.Reader) ([]byte, error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > maxFile {
+		return nil, fmt.Errorf("larger than 2 GiB")
+	}
+	return data, nil
+}
+
+// parser decodes documents on all processors and keeps their order.
+type parser struct {
+	ctx       context.Context
+	group     *errgroup.Group
+	namespace string
+	parsed    []*parsed
+	result    Result
+}
+
+func newParser(ctx context.Context, namespace string) *parser {
+	if namespace == "" {
+		namespace = "default"
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(runtime.GOMAXPROCS(0))
+	return &parser{ctx: ctx, group: g, namespace: namespace}
+}
+
+// parse starts decoding a file's documents.
+func (p *parser) parse(file string, data []byte) {
+	for _, doc := range split(data) {
+		out := &parsed{file: file, namespace: p.namespace}
+		p.parsed = append(p.parsed, out)
+		p.group.Go(func() error {
+			if err := p.ctx.Err(); err != nil {
+				return err
+			}
+			out.document(doc)
+			return nil
+		})
+	}
+}
+
+// finish waits for all documents and joins them.
+func (p *parser) finish() (*Result, error) {
+	if err := p.group.Wait(); err != nil {
+		return nil, fmt.Errorf("reading the input: %w", err)
+	}
+	if err := p.ctx.Err(); err != nil && p.result.Objects == nil && len(p.parsed) == 0 {
+		return nil, fmt.Errorf("reading the input: %w", err)
+	}
+	r := &p.result
+	r.Ignored = map[string]int{}
+	for _, d := range p.parsed {
+		r.Objects = append(r.Objects, d.objects...)
+		r.Unmodelled = append(r.Unmodelled, d.unmodelled...)
+		r.Diagnostics = append(r.Diagnostics, d.diagnostics...)
+		for _, kind := range d.ignored {
+			r.Ignored[kind]++
+		}
+	}
+	r.dropDuplicates()
+	return r, nil
+}

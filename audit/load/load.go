@@ -1,0 +1,75 @@
+// Package load reads the objects of a mesh from files, standard input, a
+// kustomization or a live cluster. It decodes them into the API's own types,
+// each with the place that it came from, and says what it could not use.
+//
+// It refuses to complete or to interpret anything: what files leave out stays
+// out. Of bad input it leaves out as little as it can: one document.
+package load
+
+import (
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/mesh-audit/mesh-audit/audit/result"
+	"github.com/mesh-audit/mesh-audit/audit/snapshot"
+)
+
+// Options say what to read. Filenames, Recursive and Kustomize mean what -f, -R
+// and -k mean to kubectl.
+type Options struct {
+	Filenames []string // files, directories, glob patterns, "-" for standard input
+	Recursive bool     // also the directories in a directory
+	Kustomize string   // directory of a kustomization; empty: none
+	Stdin     io.Reader
+	Namespace string // of objects that carry none; empty: "default"
+}
+
+// Object is one decoded object. Obj is a pointer to a type of k8s.io/api, or of
+// istio.io/client-go: whatever version an Istio object is written in, it
+// becomes the type of the newest one, since istiod makes no difference.
+type Object struct {
+	Obj    runtime.Object
+	Source result.Source
+}
+
+// Result is what was read, in the order of the input.
+type Result struct {
+	Objects     []Object
+	Unmodelled  []snapshot.Meta // objects of kinds that istiod reads and the model does not
+	Diagnostics []result.Diagnostic
+	Ignored     map[string]int // objects of kinds that istiod does not read, by kind.group
+	Gaps        []result.Gap   // files that could not be read
+}
+
+// Snapshot compacts the objects. Objects that were added to r or changed
+// between load and here count.
+func (r *Result) Snapshot() *snapshot.Snapshot {
+	b := snapshot.NewBuilder()
+	for _, o := range r.Objects {
+		b.Add(o.Obj, o.Source)
+	}
+	for _, m := range r.Unmodelled {
+		b.AddUnmodelled(m)
+	}
+	for _, g := range r.Gaps {
+		b.Gap(g)
+	}
+	return b.Build()
+}
+
+// seconds since 1970, 0 for the zero time.
+func seconds(t metav1.Time) int64 {
+	if t.Time.Equal(time.Time{}) {
+		return 0
+	}
+	return t.Unix()
+}
+
+func sortedKeys(m map[string]string) []string {
+	return slices.Sorted(maps.Keys(m))
+}
