@@ -1,45 +1,70 @@
 package mesh
 
-import "github.com/mesh-audit/mesh-audit/audit/snapshot"
+import (
+	"strings"
 
-// New builds the views of a snapshot.
+	"github.com/mesh-audit/mesh-audit/audit/result"
+	"github.com/mesh-audit/mesh-audit/audit/snapshot"
+)
+
+// working is what only the making of a view needs.
+type working struct {
+	instances []*workloadInstance
+	entries   map[string][]entryTarget // ServiceEntry endpoints by address
+}
+
+// New makes the views of a snapshot: what each istiod of it sees.
 func New(snap *snapshot.Snapshot) *Mesh {
-	return &Mesh{Snapshot: snap}
-}
-
-// Service returns the service that istiod's (host, namespace) index holds
-// (REG-22: a Kubernetes Service first, else the oldest); nil if none.
-func (v *View) Service(host, namespace string) *Service {
-	var found *Service
-	for _, s := range v.byHost[host] {
-		if s.Namespace == namespace && (found == nil || s.Kubernetes && !found.Kubernetes) {
-			found = s
-		}
+	m := &Mesh{Snapshot: snap}
+	g := &gaps{}
+	m.Views = viewsOf(snap, g)
+	for _, view := range m.Views {
+		view.build(snap, g)
 	}
-	return found
+	m.proxies(g)
+	for _, view := range m.Views {
+		view.settingGaps(g)
+		view.work = nil
+	}
+	m.objectGaps(g)
+	m.keepRevision(g)
+	sortGaps(g.list)
+	m.Gaps = g.list
+	return m
 }
 
-// ServicesByHost returns all services of a host name, in the order of Services.
-func (v *View) ServicesByHost(host string) []*Service { return v.byHost[host] }
-
-// Selected reports that discoverySelectors let istiod see a namespace (REG-30).
-func (v *View) Selected(namespace string) bool { return true }
-
-// MTLSMode is the mode of a workload's port; port 0 asks for the workload as a whole.
-func (v *View) MTLSMode(namespace string, labels map[string]string, port int) MTLSMode {
-	return MTLSUnset
+// build fills all of a view but its proxies.
+func (v *View) build(snap *snapshot.Snapshot, g *gaps) {
+	v.work = &working{entries: map[string][]entryTarget{}}
+	v.settings(snap, g)
+	v.selectNamespaces(snap, g)
+	v.registry(snap)
+	v.indexPods(snap)
+	v.endpointTable(snap)
+	v.virtualServices(snap)
+	v.configs(snap)
 }
 
-// ServiceMTLSMode is the mode that clients' auto mTLS looks at.
-func (v *View) ServiceMTLSMode(svc *Service, port int) MTLSMode { return MTLSUnset }
+// keepRevision leaves only the view that the user asked for.
+func (m *Mesh) keepRevision(g *gaps) {
+	want := m.Snapshot.Overrides.Revision
+	if want == "" {
+		return
+	}
+	a := &assignment{views: m.Views}
+	if view := a.find(want); view != nil {
+		m.Views = []*View{view}
+		return
+	}
+	var have []string
+	for _, view := range m.Views {
+		have = append(have, view.Revision)
+	}
+	g.add(result.Gap{Kind: result.Unread, All: true,
+		Text: "no istiod of revision " + want + "; there are: " + strings.Join(have, ", ")})
+}
 
-// Identity is the SPIFFE identity of a service account.
+// Identity is the SPIFFE identity of a service account (Istio pkg/spiffe).
 func (v *View) Identity(namespace, account string) string {
-	return "spiffe://" + v.Config.GetTrustDomain() + "/ns/" + namespace + "/sa/" + account
+	return "spiffe://" + strings.ReplaceAll(v.Config.GetTrustDomain(), "@", ".") + "/ns/" + namespace + "/sa/" + account
 }
-
-// AddressFor is the address that a proxy uses for the service (LDS-6).
-func (s *Service) AddressFor(p *Proxy) string { return s.Address }
-
-// AddressesFor are all addresses that a proxy uses for the service.
-func (s *Service) AddressesFor(p *Proxy) []string { return []string{s.Address} }

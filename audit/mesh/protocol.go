@@ -1,6 +1,10 @@
 package mesh
 
-import "strings"
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
 
 // Protocol is the protocol that istiod takes a port to speak (REG-4, REG-5;
 // Istio pkg/config/protocol/instance.go).
@@ -51,14 +55,66 @@ func (p Protocol) IsTCP() bool {
 // IsAuto reports a protocol that istiod sniffs.
 func (p Protocol) IsAuto() bool { return p == Unsupported }
 
-// ParseProtocol reads a protocol's name in any case; Unsupported for any other
-// (Istio pkg/config/protocol.Parse).
-func ParseProtocol(name string) Protocol {
-	name = strings.ToLower(name)
-	for _, p := range []Protocol{TCP, UDP, GRPC, GRPCWeb, HTTP, HTTPProxy, HTTP2, HTTPS, TLS, Mongo, Redis, MySQL} {
-		if strings.ToLower(string(p)) == name {
-			return p
-		}
+// ParseProtocol reads the protocol field of a ServiceEntry or Gateway port; what
+// istiod does not know is Unsupported (Istio pkg/config/protocol/instance.go).
+func ParseProtocol(s string) Protocol {
+	switch strings.ToLower(s) {
+	case "tcp":
+		return TCP
+	case "udp":
+		return UDP
+	case "grpc":
+		return GRPC
+	case "grpc-web":
+		return GRPCWeb
+	case "http":
+		return HTTP
+	case "http_proxy":
+		return HTTPProxy
+	case "http2":
+		return HTTP2
+	case "https":
+		return HTTPS
+	case "tls":
+		return TLS
+	case "mongo":
+		return Mongo
+	case "redis":
+		return Redis
+	case "mysql":
+		return MySQL
 	}
 	return Unsupported
+}
+
+// kubernetesProtocol is the protocol of a Kubernetes Service's port (REG-4;
+// Istio pkg/config/kube/conversion.go).
+func kubernetesProtocol(port *corev1.ServicePort) Protocol {
+	if port.Protocol == corev1.ProtocolUDP {
+		return UDP
+	}
+	name := port.Name
+	if port.AppProtocol != nil {
+		name = *port.AppProtocol
+		switch name {
+		case "kubernetes.io/h2c":
+			return HTTP2
+		case "kubernetes.io/ws":
+			return HTTP
+		case "kubernetes.io/wss":
+			return HTTPS
+		}
+	}
+	if len(name) >= len(GRPCWeb) && strings.EqualFold(name[:len(GRPCWeb)], string(GRPCWeb)) {
+		return GRPCWeb
+	}
+	name, _, _ = strings.Cut(name, "-")
+	protocol := ParseProtocol(name)
+	if protocol == Unsupported {
+		switch port.Port {
+		case 25, 53, 3306, 27017: // SMTP, DNS, MySQL, MongoDB
+			return TCP
+		}
+	}
+	return protocol
 }

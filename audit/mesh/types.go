@@ -3,6 +3,7 @@ package mesh
 import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/mesh-audit/mesh-audit/audit/result"
 	"github.com/mesh-audit/mesh-audit/audit/snapshot"
@@ -49,7 +50,12 @@ type View struct {
 
 	Proxies []*Proxy // of this revision, by namespace and name
 
-	byHost map[string][]*Service
+	byHost   map[string][]*Service
+	filter   string // revision that istiod compares labels with; empty: none
+	selected selection
+	peers    *peerPolicies
+	pods     *podIndex
+	work     *working
 }
 
 // VirtualService is a VirtualService whose hosts, gateways and destinations
@@ -116,6 +122,10 @@ type Service struct {
 	ExternalName        string // REG-25
 	Annotations         map[string]string
 	Entry               *snapshot.ServiceEntry // nil for Kubernetes
+	Spec                *corev1.ServiceSpec    // nil for a ServiceEntry
+	ObjectName          string                 // metadata.name of the Service or ServiceEntry
+	Visibility          Visibility             // VIS-4; Public for Kubernetes and where the mesh config says nothing
+	RaceFirstConnect    bool                   // annotation istio.io/connect-strategy RACE_FIRST_TCP_CONNECT
 	// Aliases are the ExternalName services that lead to this one (REG-25), in istiod's order.
 	Aliases []AliasName
 }
@@ -153,13 +163,20 @@ type Endpoint struct {
 	Weight     uint32 // 0: default 1
 	Health     Health
 	MTLS       bool   // tlsMode istio
+	TLSMode    string // security.istio.io/tlsMode as istiod keeps it: "istio", "disabled" or what a label says
 	Identity   string // service account as istiod's SPIFFE identity "spiffe://td/ns/x/sa/y", or ""
 	Namespace  string // of the workload
 	Workload   string // workload name
 	Hostname   string // pod hostname and subdomain, for the name table
 	Subdomain  string
-	Kubernetes bool   // from an EndpointSlice (has an explicit health status)
-	Pod        string // pod name; "" if none
+	Kubernetes bool // from the Kubernetes registry: an EndpointSlice, or a WorkloadEntry that a Service selects
+	// ServicePort is the number of the ServiceEntry port that the row is for
+	// (istiod's LegacyClusterPortKey); 0 for the Kubernetes registry, whose rows
+	// match by PortName everywhere.
+	ServicePort int
+	// Extra are the further addresses of a dual-stack pod; nil without ISTIO_DUAL_STACK.
+	Extra []string
+	Pod   string // pod name; "" if none
 }
 
 // Health of an endpoint, as istiod knows it.

@@ -1,0 +1,178 @@
+package mesh
+
+import (
+	"strconv"
+	"strings"
+
+	meshconfig "istio.io/api/mesh/v1alpha1"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+	"sigs.k8s.io/yaml"
+
+	"github.com/mesh-audit/mesh-audit/audit/result"
+	"github.com/mesh-audit/mesh-audit/audit/snapshot"
+)
+
+const (
+	proxyConfigAnnotation  = "proxy.istio.io/config"
+	interceptionAnnotation = "sidecar.istio.io/interceptionMode"
+	discoveryAnnotation    = "sidecar.istio.io/discoveryAddress"
+	statusPortAnnotation   = "status.sidecar.istio.io/port"
+	metaPrefix             = "ISTIO_META_"
+)
+
+// readMetadata fills a proxy's ProxyConfig, node metadata and place, as its
+// agent reports them and istiod completes them.
+func (v *View) readMetadata(p *Proxy, env map[string]string, g *gaps) {
+	p.Config = v.effectiveProxyConfig(p.Pod, env, g)
+	raw := map[string]string{}
+	for name, value := range p.Config.GetProxyMetadata() {
+		if key, found := strings.CutPrefix(name, metaPrefix); found {
+			raw[key] = value
+		}
+	}
+	for name, value := range env {
+		if key, found := strings.CutPrefix(name, metaPrefix); found {
+			raw[key] = value
+		}
+	}
+	p.Metadata = Metadata{
+		DNSCapture: isTrue(raw["DNS_CAPTURE"]), DNSAutoAllocate: isTrue(raw["DNS_AUTO_ALLOCATE"]),
+		Interception: v.interception(p, raw["INTERCEPTION_MODE"]), HTTPProxyPort: raw["HTTP_PROXY_PORT"],
+		HTTP10: raw["HTTP10"] == "1", IdleTimeout: raw["IDLE_TIMEOUT"], Unprivileged: isTrue(raw["UNPRIVILEGED_POD"]),
+		Raw: raw,
+	}
+	if views := raw["REQUESTED_NETWORK_VIEW"]; views != "" {
+		p.Metadata.NetworkView = strings.Split(views, ",")
+	}
+	p.Network, p.Cluster, p.Node = raw["NETWORK"], firstNonEmpty(raw["CLUSTER_ID"], v.Cluster), raw["NODE_NAME"]
+	p.MeshID = raw["MESH_ID"]
+	p.WorkloadName = firstNonEmpty(raw["WORKLOAD_NAME"], workloadName(p.Pod))
+	p.TrustDomain = firstNonEmpty(env["TRUST_DOMAIN"], v.Config.GetTrustDomain())
+	v.place(p)
+	p.CanonicalName, p.CanonicalRevision = CanonicalService(p.Labels, p.WorkloadName)
+}
+
+func isTrue(text string) bool {
+	b, err := strconv.ParseBool(text)
+	return err == nil && b
+}
+
+// interception is the traffic interception mode; istiod takes what it does not
+// know for REDIRECT.
+func (v *View) interception(p *Proxy, written string) string {
+	mode := written
+	if mode == "" && p.Kind == SidecarProxy {
+		mode = p.Pod.Annotations[interceptionAnnotation]
+		if mode == "" {
+			mode = p.Config.GetInterceptionMode().String()
+		}
+	}
+	if mode == "NONE" || mode == "TPROXY" {
+		return mode
+	}
+	return "REDIRECT"
+}
+
+// place sets labels and locality: those of the registry if istiod sees the pod,
+// else those that the agent reports (Istio pilot/pkg/xds/ads.go setTopologyLabels).
+func (v *View) place(p *Proxy) {
+	labels := make(map[string]string, len(p.Pod.Labels)+6)
+	if v.pods.byKey[podKey{p.Namespace, p.Name}] != nil {
+		locality := v.podLocality(p.Pod)
+		labels = augmented(p.Pod.Labels, v.Cluster, locality, p.Node, v.network(p.IPs[0], p.Pod.Labels))
+	} else {
+		for key, value := range p.Pod.Labels {
+			if key != "pod-template-hash" {
+				labels[key] = value
+			}
+		}
+	}
+	region, zone, subzone := labels[regionLabel], labels[zoneLabel], labels[subzoneLabel]
+	if region == "" && zone == "" && subzone == "" {
+		region, zone, subzone = splitLocality(labelledLocality(labels))
+	}
+	p.Locality = joinLocality(region, zone, subzone)
+	p.Labels = augmented(labels, p.Cluster, p.Locality, p.Node, p.Network)
+}
+
+// joinLocality is "region/zone/subzone" without empty ends.
+func joinLocality(region, zone, subzone string) string {
+	switch {
+	case region == "" && zone == "" && subzone == "":
+		return ""
+	case zone == "" && subzone == "":
+		return region
+	case subzone == "":
+		return region + "/" + zone
+	}
+	return region + "/" + zone + "/" + subzone
+}
+
+// effectiveProxyConfig is the ProxyConfig that the agent reports: what injection
+// wrote, else the mesh default under the ProxyConfig resources; then the pod's
+// annotations (Istio pilot/cmd/pilot-agent/config, pilot/pkg/model/proxy_config.go).
+func (v *View) effectiveProxyConfig(pod *snapshot.Pod, env map[string]string, g *gaps) *meshconfig.ProxyConfig {
+	var cfg *meshconfig.ProxyConfig
+	apply := func(what, text string) {
+		raw := map[string]any{}
+		err := yaml.Unmarshal([]byte(text), &raw)
+		if err == nil {
+			_, err = mergeProxyConfig(raw, cfg)
+		}
+		if err != nil {
+			g.add(result.Gap{Kind: result.Unread, Object: pod.Ref(), Proxies: []string{pod.Namespace + "/" + pod.Name},
+				Text: what + " of the pod could not be read: " + err.Error()})
+		}
+	}
+	if text := env["PROXY_CONFIG"]; text != "" {
+		cfg = DefaultProxyConfig()
+		apply("PROXY_CONFIG", text)
+		if annotation := pod.Annotations[proxyConfigAnnotation]; annotation != "" {
+			apply("annotation "+proxyConfigAnnotation, annotation)
+		}
+	} else {
+		cfg = proto.CloneOf(v.Config.GetDefaultConfig())
+		v.overlay(cfg, v.RootNamespace, nil)
+		if pod.Namespace != v.RootNamespace {
+			v.overlay(cfg, pod.Namespace, nil)
+		}
+		if annotation := pod.Annotations[proxyConfigAnnotation]; annotation != "" {
+			apply("annotation "+proxyConfigAnnotation, annotation)
+		}
+		v.overlay(cfg, pod.Namespace, pod.Labels)
+	}
+	if address := pod.Annotations[discoveryAnnotation]; address != "" {
+		cfg.DiscoveryAddress = address
+	}
+	if port, err := strconv.ParseInt(pod.Annotations[statusPortAnnotation], 10, 32); err == nil {
+		cfg.StatusPort = int32(port)
+	}
+	return cfg
+}
+
+// overlay applies the oldest ProxyConfig resource of a namespace that has no
+// selector, or, given labels, whose selector matches them.
+func (v *View) overlay(cfg *meshconfig.ProxyConfig, namespace string, labels map[string]string) {
+	for _, written := range v.Policies.ProxyConfigs {
+		if written.Namespace != namespace {
+			continue
+		}
+		selector := written.Spec.GetSelector()
+		if labels == nil && selector != nil ||
+			labels != nil && !selects(selector.GetMatchLabels(), labels) {
+			continue
+		}
+		if written.Spec.GetConcurrency() != nil {
+			cfg.Concurrency = wrapperspb.Int32(written.Spec.GetConcurrency().GetValue())
+		}
+		if variables := written.Spec.GetEnvironmentVariables(); variables != nil {
+			cfg.ProxyMetadata = joined(cfg.GetProxyMetadata(), variables)
+		}
+		if written.Spec.GetImage() != nil {
+			cfg.Image = proto.CloneOf(written.Spec.GetImage())
+		}
+		return
+	}
+}

@@ -1,0 +1,113 @@
+package mesh
+
+import (
+	"net/netip"
+
+	meshconfig "istio.io/api/mesh/v1alpha1"
+
+	"github.com/mesh-audit/mesh-audit/audit/snapshot"
+)
+
+// podKey is a pod's namespace and name.
+type podKey struct{ namespace, name string }
+
+// podIndex finds pods as istiod's pod cache does (Istio
+// pilot/pkg/serviceregistry/kube/controller/pod.go).
+type podIndex struct {
+	byKey   map[podKey]*snapshot.Pod   // all that the informer holds: no failed ones
+	byIP    map[string][]*snapshot.Pod // ready ones, by primary address
+	byPlace map[string][]*snapshot.Pod // ready ones, by namespace
+	rows    map[*snapshot.Pod]*Endpoint
+}
+
+func (v *View) indexPods(snap *snapshot.Snapshot) {
+	v.pods = &podIndex{
+		byKey: make(map[podKey]*snapshot.Pod, len(snap.Pods)), byIP: map[string][]*snapshot.Pod{},
+		byPlace: map[string][]*snapshot.Pod{}, rows: map[*snapshot.Pod]*Endpoint{},
+	}
+	for i := range snap.Pods {
+		pod := &snap.Pods[i]
+		if !v.Selected(pod.Namespace) || pod.Phase == "Failed" {
+			continue
+		}
+		v.pods.byKey[podKey{pod.Namespace, pod.Name}] = pod
+		if pod.Phase == "Succeeded" || len(pod.IPs) == 0 || pod.Terminating || !pod.Ready {
+			continue
+		}
+		v.pods.byIP[pod.IPs[0]] = append(v.pods.byIP[pod.IPs[0]], pod)
+		v.pods.byPlace[pod.Namespace] = append(v.pods.byPlace[pod.Namespace], pod)
+	}
+}
+
+// podRow is what all endpoints of a pod share (Istio
+// pilot/pkg/serviceregistry/kube/controller/endpoint_builder.go); nil: an
+// endpoint without a pod.
+func (v *View) podRow(pod *snapshot.Pod) *Endpoint {
+	if row := v.pods.rows[pod]; row != nil {
+		return row
+	}
+	row := &Endpoint{Cluster: v.Cluster, Kubernetes: true, TLSMode: tlsDisabled}
+	ip := ""
+	var labels map[string]string
+	if pod != nil {
+		labels = pod.Labels
+		if len(pod.IPs) > 0 {
+			ip = pod.IPs[0]
+		}
+		row.Locality, row.Node, row.Pod, row.Namespace = v.podLocality(pod), pod.Node, pod.Name, pod.Namespace
+		row.Identity = v.Identity(pod.Namespace, pod.ServiceAccount)
+		if mode, found := pod.Labels[tlsModeLabel]; found {
+			row.TLSMode = mode
+		}
+		row.MTLS = row.TLSMode == "istio"
+		row.Workload = workloadName(pod)
+		if pod.Subdomain != "" {
+			row.Subdomain, row.Hostname = pod.Subdomain, firstNonEmpty(pod.Hostname, pod.Name)
+		}
+	}
+	row.Network = v.network(ip, labels)
+	row.Labels = augmented(labels, v.Cluster, row.Locality, row.Node, row.Network)
+	row.Network = row.Labels[networkLabel]
+	v.pods.rows[pod] = row
+	return row
+}
+
+// tlsDisabled is the TLS mode of an endpoint without a sidecar.
+const tlsDisabled = "disabled"
+
+// network is the network of an address: its label's, that of istiod's namespace,
+// that of meshNetworks (Istio pilot/pkg/serviceregistry/kube/controller/network.go).
+func (v *View) network(ip string, labels map[string]string) string {
+	if name := labels[networkLabel]; name != "" {
+		return name
+	}
+	if name := v.namespaceLabels(v.Namespace)[networkLabel]; name != "" {
+		return name
+	}
+	return v.meshNetwork(ip)
+}
+
+func (v *View) meshNetwork(ip string) string {
+	networks := v.Networks.GetNetworks()
+	if len(networks) == 0 {
+		return ""
+	}
+	address, err := netip.ParseAddr(ip)
+	byRange := ""
+	for _, name := range sortedKeys(networks) {
+		for _, endpoint := range networks[name].GetEndpoints() {
+			if registry := endpoint.GetFromRegistry(); registry != "" && registry == v.Cluster {
+				return name
+			}
+			if err == nil && byRange == "" && inRange(endpoint, address) {
+				byRange = name
+			}
+		}
+	}
+	return byRange
+}
+
+func inRange(endpoint *meshconfig.Network_NetworkEndpoints, address netip.Addr) bool {
+	prefix, err := netip.ParsePrefix(endpoint.GetFromCidr())
+	return err == nil && prefix.Contains(address)
+}
