@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"sort"
+	"strings"
 
 	"istio.io/istio/pkg/log"
 
@@ -118,9 +119,26 @@ func runChild(o *options, d mesh.Istiod) ([]byte, error) {
 	w.Close()
 	answer, readErr := io.ReadAll(r)
 	if err := cmd.Wait(); err != nil {
-		return nil, fmt.Errorf("istiod %q: %w\n%s", d.Revision, err, stderr.String())
+		return nil, fmt.Errorf("istiod %q: %s", d.Revision, childError(err, stderr.String()))
 	}
 	return answer, readErr
+}
+
+// childError says why a child failed: its own message, or where Istio's code
+// panicked, which is what istiod itself would do.
+func childError(err error, stderr string) string {
+	_, trace, panicked := strings.Cut(stderr, "panic: ")
+	if !panicked {
+		return strings.TrimSpace(fmt.Sprintf("%s%v", stderr, err))
+	}
+	what, _, _ := strings.Cut(trace, "\n")
+	for _, line := range strings.Split(trace, "\n") {
+		if strings.HasPrefix(line, "istio.io/istio/") {
+			what += " in " + line
+			break
+		}
+	}
+	return "istiod panics on this mesh: " + what
 }
 
 // childArgs repeats the options that a child needs.
