@@ -1,0 +1,356 @@
+package xds
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/mesh-audit/mesh-audit/audit/mesh"
+)
+
+const (
+	networkLabel = "topology.istio.io/network"
+	regionLabel  = "topology.kubernetes.io/region"
+	zoneLabel    = "topology.kubernetes.io/zone"
+	subzoneLabel = "topology.istio.io/subzone"
+	nodeLabel    = "kubernetes.io/hostname"
+)
+
+// localitySetting is the effective locality setting of a cluster: at most one
+// of locality and zone is set (EDS-8; Istio
+// pilot/pkg/networking/core/loadbalancer GetEffectiveLbSetting). The zero
+// setting: none.
+type localitySetting struct {
+	locality *networking.LocalityLoadBalancerSetting
+	zone     *networking.ZoneAwareLoadBalancerSetting
+	forced   bool // failover without outlier detection: traffic distribution
+}
+
+// localitySetting resolves DestinationRule, then traffic distribution, then mesh config.
+func (b *Builder) localitySetting(lb *networking.LoadBalancerSettings, svc *mesh.Service) localitySetting {
+	if z := lb.GetZoneAwareLbSetting(); z != nil && b.view.Behaviours.ZoneAwareLB {
+		return localitySetting{zone: z}
+	}
+	if l := lb.GetLocalityLbSetting(); l != nil {
+		return enabledLocality(l)
+	}
+	if svc != nil && svc.TrafficDistribution != "" {
+		priority := []string{networkLabel, regionLabel, zoneLabel}
+		if svc.TrafficDistribution == "PreferSameNode" {
+			priority = append(priority, subzoneLabel, nodeLabel)
+		}
+		return localitySetting{forced: true, locality: &networking.LocalityLoadBalancerSetting{FailoverPriority: priority}}
+	}
+	if z := b.view.Config.GetZoneAwareLbSetting(); z != nil && b.view.Behaviours.ZoneAwareLB {
+		return localitySetting{zone: z}
+	}
+	return enabledLocality(b.view.Config.GetLocalityLbSetting())
+}
+
+func enabledLocality(l *networking.LocalityLoadBalancerSetting) localitySetting {
+	if l.GetEnabled() != nil && !l.GetEnabled().GetValue() {
+		return localitySetting{}
+	}
+	return localitySetting{locality: l}
+}
+
+func zoneRouting(z *networking.ZoneAwareLoadBalancerSetting) bool {
+	return z.GetEnabled() == nil || z.GetEnabled().GetValue()
+}
+
+// dependsOnProxy reports that load assignments under the setting differ with
+// the proxy's locality or labels; outlier says whether outlier detection is on.
+func (s localitySetting) dependsOnProxy(outlier bool) bool {
+	switch {
+	case s.zone != nil:
+		return zoneRouting(s.zone)
+	case s.locality.GetDistribute() != nil:
+		return true
+	}
+	return s.locality != nil && (outlier || s.forced)
+}
+
+// priorityLabels are the labels that failover compares; nil if none.
+func (s localitySetting) priorityLabels() []string {
+	if s.zone != nil {
+		if !zoneRouting(s.zone) {
+			return nil
+		}
+		return s.zone.GetFailoverPriority()
+	}
+	if s.locality.GetDistribute() != nil {
+		return nil
+	}
+	return s.locality.GetFailoverPriority()
+}
+
+// applyLocality sets the cluster's locality config, and the priorities of the
+// endpoints that it carries.
+func (cb *clusterBuilder) applyLocality(c *cluster, s localitySetting) {
+	if s.zone != nil {
+		zone := &clusterv3.Cluster_CommonLbConfig_ZoneAwareLbConfig{}
+		if n := s.zone.GetMinClusterSize(); n != nil {
+			zone.MinClusterSize = wrapperspb.UInt64(uint64(n.GetValue()))
+		}
+		if !zoneRouting(s.zone) {
+			zone.RoutingEnabled = &typev3.Percent{}
+		}
+		c.CommonLbConfig.LocalityConfigSpecifier = &clusterv3.Cluster_CommonLbConfig_ZoneAwareLbConfig_{ZoneAwareLbConfig: zone}
+	} else {
+		failover := s.forced || c.OutlierDetection != nil
+		if cb.view.Flags.LocalityWeightedLB || s.locality.GetDistribute() != nil ||
+			failover && (s.locality.GetFailover() != nil || s.locality.GetFailoverPriority() != nil) {
+			c.CommonLbConfig.LocalityConfigSpecifier = &clusterv3.Cluster_CommonLbConfig_LocalityWeightedLbConfig_{
+				LocalityWeightedLbConfig: &clusterv3.Cluster_CommonLbConfig_LocalityWeightedLbConfig{},
+			}
+		}
+	}
+	if c.LoadAssignment == nil {
+		return
+	}
+	var groups []localityGroup
+	if len(c.dnsRows) > 0 && len(c.LoadAssignment.Endpoints) > 0 {
+		groups = []localityGroup{{LocalityLbEndpoints: c.LoadAssignment.Endpoints[0], rows: c.dnsRows}}
+	}
+	s.apply(c.LoadAssignment, groups, cb.proxy, c.OutlierDetection != nil)
+}
+
+// localityGroup is the endpoints of one locality with the rows behind them.
+type localityGroup struct {
+	*endpointv3.LocalityLbEndpoints
+	rows []*mesh.Endpoint
+}
+
+// apply sets priorities and weights of a load assignment for a proxy. groups
+// are those of the assignment; for DNS clusters the first one only, or none.
+func (s localitySetting) apply(a *endpointv3.ClusterLoadAssignment, groups []localityGroup, p *mesh.Proxy, outlier bool) {
+	here := localityOf(p.Locality)
+	switch {
+	case s.zone != nil:
+		if !zoneRouting(s.zone) {
+			return
+		}
+		if priority := s.zone.GetFailoverPriority(); len(priority) > 0 {
+			applyPriorityLabels(a, groups, p.Labels, priority)
+		}
+		applyBuckets(a, 3, func(l *corev3.Locality) int { return zoneBucket(here, l, s.zone.GetFailover()) })
+	case s.locality.GetDistribute() != nil:
+		applyDistribute(a, here, s.locality.GetDistribute())
+	case s.locality != nil && (outlier || s.forced):
+		priority := s.locality.GetFailoverPriority()
+		if len(priority) > 0 {
+			applyPriorityLabels(a, groups, p.Labels, priority)
+		}
+		if len(priority) == 0 || len(s.locality.GetFailover()) > 0 {
+			applyBuckets(a, 5, func(l *corev3.Locality) int { return failoverBucket(here, l, s.locality.GetFailover()) })
+		}
+	}
+}
+
+// zoneBucket: 0 the proxy's region, 1 the region to fail over to, 2 any other.
+func zoneBucket(here, there *corev3.Locality, failover []*networking.ZoneAwareLoadBalancerSetting_Failover) int {
+	if here.GetRegion() == there.GetRegion() {
+		return 0
+	}
+	for _, f := range failover {
+		if f.GetFrom() == here.GetRegion() {
+			if there.GetRegion() == f.GetTo() {
+				return 1
+			}
+			break
+		}
+	}
+	return 2
+}
+
+// failoverBucket: 0 same subzone, 1 same zone, 2 same region, 3 another
+// region, 4 another region than the one to fail over to.
+func failoverBucket(here, there *corev3.Locality, failover []*networking.LocalityLoadBalancerSetting_Failover) int {
+	if here.GetRegion() == there.GetRegion() {
+		switch {
+		case here.GetZone() != there.GetZone():
+			return 2
+		case here.GetSubZone() != there.GetSubZone():
+			return 1
+		}
+		return 0
+	}
+	for _, f := range failover {
+		if f.GetFrom() == here.GetRegion() {
+			if there.GetRegion() != f.GetTo() {
+				return 4
+			}
+			break
+		}
+	}
+	return 3
+}
+
+// applyBuckets refines priorities by a bucket below buckets, then numbers them
+// from 0 without holes.
+func applyBuckets(a *endpointv3.ClusterLoadAssignment, buckets int, bucket func(*corev3.Locality) int) {
+	for _, group := range a.Endpoints {
+		group.Priority = uint32(int(group.Priority)*buckets + bucket(group.GetLocality()))
+	}
+	compactPriorities(a.Endpoints)
+}
+
+func compactPriorities(groups []*endpointv3.LocalityLbEndpoints) {
+	used := map[uint32]uint32{}
+	for _, g := range groups {
+		used[g.Priority] = 0
+	}
+	for i, priority := range slices.Sorted(maps.Keys(used)) {
+		used[priority] = uint32(i)
+	}
+	for _, g := range groups {
+		g.Priority = used[g.Priority]
+	}
+}
+
+// applyPriorityLabels splits each locality by how many of the labels, from the
+// first on, its endpoints share with the proxy.
+func applyPriorityLabels(a *endpointv3.ClusterLoadAssignment, groups []localityGroup, proxy map[string]string, labels []string) {
+	if len(proxy) == 0 || len(groups) == 0 {
+		return
+	}
+	var out []*endpointv3.LocalityLbEndpoints
+	for _, g := range groups {
+		if len(g.rows) != len(g.LbEndpoints) {
+			return // istiod fails here (digest PANIC-1)
+		}
+		out = append(out, splitByLabels(g, proxy, labels)...)
+	}
+	compactPriorities(out)
+	a.Endpoints = out
+}
+
+func splitByLabels(g localityGroup, proxy map[string]string, labels []string) []*endpointv3.LocalityLbEndpoints {
+	byPriority := map[int]*endpointv3.LocalityLbEndpoints{}
+	for i, row := range g.rows {
+		priority := labelPriority(proxy, row.Labels, labels)
+		part := byPriority[priority]
+		if part == nil {
+			part = &endpointv3.LocalityLbEndpoints{
+				Locality: g.Locality, Priority: uint32(priority), Proximity: g.Proximity, LoadBalancingWeight: wrapperspb.UInt32(0),
+			}
+			byPriority[priority] = part
+		}
+		part.LbEndpoints = append(part.LbEndpoints, g.LbEndpoints[i])
+		part.LoadBalancingWeight.Value += g.LbEndpoints[i].GetLoadBalancingWeight().GetValue()
+	}
+	var out []*endpointv3.LocalityLbEndpoints
+	for _, priority := range slices.Sorted(maps.Keys(byPriority)) {
+		out = append(out, byPriority[priority])
+	}
+	return out
+}
+
+// labelPriority is 0 if the endpoint shares all labels; a label may carry the
+// value to compare with ("name=value"). A leading network label that differs
+// puts the endpoint behind all of the proxy's own network.
+func labelPriority(proxy, endpoint map[string]string, labels []string) int {
+	names, values := make([]string, len(labels)), map[string]string{}
+	for i, l := range labels {
+		parts := strings.Split(l, "=")
+		names[i] = parts[0]
+		if len(parts) == 2 {
+			values[parts[0]] = parts[1]
+		}
+	}
+	adjust := 0
+	for i, name := range names {
+		want, ok := values[name]
+		if !ok {
+			want = proxy[name]
+		}
+		if want == endpoint[name] {
+			continue
+		}
+		if i == 0 && labels[0] == networkLabel {
+			adjust = len(labels)
+			continue
+		}
+		return len(labels) - i + adjust
+	}
+	return adjust
+}
+
+// applyDistribute sets the weights that a distribute setting gives to
+// localities and empties those it does not name.
+func applyDistribute(a *endpointv3.ClusterLoadAssignment, here *corev3.Locality, distribute []*networking.LocalityLoadBalancerSetting_Distribute) {
+	for _, d := range distribute {
+		if d == nil || !localityMatches(here, d.GetFrom()) {
+			continue
+		}
+		left := map[int]bool{}
+		for i := range a.Endpoints {
+			left[i] = true
+		}
+		for _, to := range sortedKeys(d.GetTo()) {
+			distributeTo(a, left, to, d.GetTo()[to])
+		}
+		for i, g := range a.Endpoints {
+			if left[i] {
+				g.LbEndpoints = nil
+			}
+		}
+		return
+	}
+}
+
+func distributeTo(a *endpointv3.ClusterLoadAssignment, left map[int]bool, to string, weight uint32) {
+	var matched []int
+	var total uint32
+	for i, g := range a.Endpoints {
+		if left[i] && localityMatches(g.GetLocality(), to) {
+			delete(left, i)
+			matched = append(matched, i)
+			total += weightOf(g)
+		}
+	}
+	for _, i := range matched {
+		if share := float64(weightOf(a.Endpoints[i])*weight) / float64(total); share > 0 {
+			a.Endpoints[i].LoadBalancingWeight = wrapperspb.UInt32(uint32(math.Ceil(share)))
+		}
+	}
+}
+
+func weightOf(g *endpointv3.LocalityLbEndpoints) uint32 {
+	if g.LoadBalancingWeight == nil {
+		return 1
+	}
+	return g.LoadBalancingWeight.Value
+}
+
+// localityOf reads "region/zone/subzone".
+func localityOf(s string) *corev3.Locality {
+	if s == "" {
+		return &corev3.Locality{}
+	}
+	parts := strings.Split(s, "/")
+	out := &corev3.Locality{Region: parts[0]}
+	if len(parts) > 1 {
+		out.Zone = parts[1]
+	}
+	if len(parts) > 2 {
+		out.SubZone = parts[2]
+	}
+	return out
+}
+
+// localityMatches tests a locality against a rule such as "region/*".
+func localityMatches(l *corev3.Locality, rule string) bool {
+	r := localityOf(rule)
+	return (r.Region == "*" || l.GetRegion() == r.Region) &&
+		(r.Zone == "*" || r.Zone == "" || l.GetZone() == r.Zone) &&
+		(r.SubZone == "*" || r.SubZone == "" || l.GetSubZone() == r.SubZone)
+}
