@@ -12,6 +12,9 @@ import (
 // ProxyContainerName is the name that injection gives the sidecar's container.
 const ProxyContainerName = "istio-proxy"
 
+// AssumedAnnotation marks, with the value "true", an object that completion made.
+const AssumedAnnotation = "mesh-audit/assumed"
+
 func (b *Builder) addPod(o *corev1.Pod, src result.Source) {
 	p := Pod{
 		Meta:           b.metaFiltered("Pod", &o.ObjectMeta, src, keepPodAnnotation),
@@ -27,6 +30,7 @@ func (b *Builder) addPod(o *corev1.Pod, src result.Source) {
 		Hostname:       strings.Clone(o.Spec.Hostname),
 		Subdomain:      b.intern.string(o.Spec.Subdomain),
 		Proxy:          b.proxyOf(&o.Spec),
+		Assumed:        o.Annotations[AssumedAnnotation] == "true",
 	}
 	for i := range o.Spec.Containers {
 		p.Ports = b.appendPorts(p.Ports, &o.Spec.Containers[i])
