@@ -59,9 +59,6 @@ func (b *Builder) GatewayListeners(s *scope.Scope, p *mesh.Proxy) ([]*result.Res
 		built = append(built, r.build(name, l, origins))
 		because[name] = b.serverReasons("GW-5", l.servers)
 	}
-	if b.view.Flags.Ambient {
-		built = append(built, b.connectOriginate(p, gatewayClass))
-	}
 	var out []*result.Resource
 	var routes []string
 	for _, l := range built {
@@ -171,7 +168,7 @@ func (r *routerListeners) build(name string, l *routerListener, origins map[*lis
 		l.setUDP(out)
 	} else {
 		out.ListenerFilters = r.listenerFilters(l)
-		if parseBool(r.p.Metadata.Raw["OUTBOUND_LISTENER_EXACT_BALANCE"]) {
+		if exact, _ := strconv.ParseBool(r.p.Metadata.Raw["OUTBOUND_LISTENER_EXACT_BALANCE"]); exact {
 			out.ConnectionBalanceConfig = &listenerv3.Listener_ConnectionBalanceConfig{
 				BalanceType: &listenerv3.Listener_ConnectionBalanceConfig_ExactBalance_{
 					ExactBalance: &listenerv3.Listener_ConnectionBalanceConfig_ExactBalance{},
