@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 
 	networking "istio.io/api/networking/v1alpha3"
@@ -15,7 +14,6 @@ import (
 
 const (
 	unixPrefix             = "unix://"
-	healthChecksAnnotation = "proxy.istio.io/health-checks-enabled"
 	registrationAnnotation = "istio.io/autoRegistrationGroup"
 	workloadKindPod        = 0
 	workloadKindEntry      = 1
@@ -37,7 +35,7 @@ func (v *View) workloadInstances(snap *snapshot.Snapshot) []*workloadInstance {
 	var out []*workloadInstance
 	for i := range snap.WorkloadEntries {
 		entry := &snap.WorkloadEntries[i]
-		if entry.Spec == nil || !v.reads(&entry.Meta) || !v.healthyEntry(&entry.Meta) {
+		if entry.Spec == nil || !v.reads(&entry.Meta) || !v.healthyEntry(snap, &entry.Meta) {
 			continue
 		}
 		out = append(out, v.entryInstance(entry.Spec, &entry.Meta, mergedLabels(entry.Spec.GetLabels(), entry.Labels)))
@@ -63,12 +61,10 @@ func (v *View) selectsPods(snap *snapshot.Snapshot) bool {
 	})
 }
 
-// healthyEntry drops WorkloadEntries whose health is checked (REG-14). The
-// condition itself is in the status, which the snapshot does not keep: a checked
-// entry without it is unhealthy to istiod too.
-func (v *View) healthyEntry(m *snapshot.Meta) bool {
-	checked, err := strconv.ParseBool(m.Annotations[healthChecksAnnotation])
-	return err != nil || !checked || !v.Flags.WorkloadEntryHealthChecks
+// healthyEntry reports whether istiod takes a WorkloadEntry's health as given
+// or has seen it healthy (REG-14).
+func (v *View) healthyEntry(snap *snapshot.Snapshot, m *snapshot.Meta) bool {
+	return !v.Flags.WorkloadEntryHealthChecks || !snap.Unhealthy[m.Namespace+"/"+m.Name]
 }
 
 // mergedLabels joins spec labels and metadata labels; metadata wins.

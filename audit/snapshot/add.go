@@ -93,11 +93,11 @@ func (b *Builder) addNetworking(obj runtime.Object, src result.Source) bool {
 	case *networkingv1alpha3.ServiceEntry:
 		b.addServiceEntry(&o.ObjectMeta, &o.Spec, &o.Status, src)
 	case *networkingv1.WorkloadEntry:
-		addConfig(b, &s.WorkloadEntries, "WorkloadEntry", &o.ObjectMeta, &o.Spec, src)
+		b.addWorkloadEntry(&o.ObjectMeta, &o.Spec, &o.Status, src)
 	case *networkingv1beta1.WorkloadEntry:
-		addConfig(b, &s.WorkloadEntries, "WorkloadEntry", &o.ObjectMeta, &o.Spec, src)
+		b.addWorkloadEntry(&o.ObjectMeta, &o.Spec, &o.Status, src)
 	case *networkingv1alpha3.WorkloadEntry:
-		addConfig(b, &s.WorkloadEntries, "WorkloadEntry", &o.ObjectMeta, &o.Spec, src)
+		b.addWorkloadEntry(&o.ObjectMeta, &o.Spec, &o.Status, src)
 	case *networkingv1.WorkloadGroup:
 		addConfig(b, &s.WorkloadGroups, "WorkloadGroup", &o.ObjectMeta, &o.Spec, src)
 	case *networkingv1beta1.WorkloadGroup:

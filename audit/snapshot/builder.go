@@ -1,10 +1,12 @@
 package snapshot
 
 import (
+	"strconv"
 	"strings"
 	"sync"
 
 	extensions "istio.io/api/extensions/v1alpha1"
+	meta "istio.io/api/meta/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
 	networkingv1beta1 "istio.io/api/networking/v1beta1"
 	security "istio.io/api/security/v1beta1"
@@ -115,4 +117,25 @@ func (b *Builder) addEnvoyFilter(m *metav1.ObjectMeta, spec *networking.EnvoyFil
 	b.snap.EnvoyFilters = append(b.snap.EnvoyFilters, EnvoyFilter{
 		Config: Config[*networking.EnvoyFilter]{Meta: b.metaOf("EnvoyFilter", m, src), Spec: spec},
 	})
+}
+
+// healthChecked is the annotation of a WorkloadEntry whose status says whether
+// it is healthy.
+const healthChecked = "proxy.istio.io/health-checks-enabled"
+
+func (b *Builder) addWorkloadEntry(m *metav1.ObjectMeta, spec *networking.WorkloadEntry, status *meta.IstioStatus, src result.Source) {
+	addConfig(b, &b.snap.WorkloadEntries, "WorkloadEntry", m, spec, src)
+	checked, err := strconv.ParseBool(m.Annotations[healthChecked])
+	if err != nil || !checked {
+		return
+	}
+	for _, c := range status.GetConditions() {
+		if c.GetType() == "Healthy" && c.GetStatus() == string(corev1.ConditionTrue) {
+			return
+		}
+	}
+	if b.snap.Unhealthy == nil {
+		b.snap.Unhealthy = map[string]bool{}
+	}
+	b.snap.Unhealthy[m.Namespace+"/"+m.Name] = true
 }

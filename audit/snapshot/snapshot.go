@@ -67,6 +67,11 @@ type Snapshot struct {
 	Telemetries            []Config[*telemetry.Telemetry]
 	WasmPlugins            []Config[*extensions.WasmPlugin]
 
+	// Unhealthy names, as "namespace/name", the WorkloadEntries that are health
+	// checked and not healthy: istiod makes no endpoints of them (REG-14,
+	// pilot/pkg/serviceregistry/serviceentry/conversion.go isHealthy).
+	Unhealthy map[string]bool
+
 	Unmodelled []Meta // objects of kinds that istiod reads and the model does not
 	Gaps       []result.Gap
 	Partial    string // namespace, when only one was read; empty: the whole mesh

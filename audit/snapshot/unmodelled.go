@@ -33,6 +33,14 @@ func (f *ingressFilter) addClass(name, controller string) {
 	f.classes[name] = controller
 }
 
+func (f *ingressFilter) absorb(other *ingressFilter) {
+	f.ingresses = append(f.ingresses, other.ingresses...)
+	f.class = append(f.class, other.class...)
+	for name, controller := range other.classes {
+		f.addClass(name, controller)
+	}
+}
+
 func (f *ingressFilter) istio() []Meta {
 	var out []Meta
 	for i, m := range f.ingresses {
