@@ -14,7 +14,8 @@ type Behaviours struct {
 	TerminatingEndpoints         bool // TRAP-40: an unready endpoint without conditions.terminating is Terminating
 	ServiceEntryVisibility       bool // VIS-4: meshConfig.serviceEntryVisibility is obeyed
 	ExactHostLookup              bool // SC-10: egress hosts that are all exact are looked up, not matched
-	ScopedProviderHosts          bool // CDS-13: an extension provider's "ns/host" is scoped to the namespace
+	GatewayExtras                bool // CDS-11, CDS-13: a filtered router without a Gateway keeps the extras; "ns/host" of a provider is scoped; EnvoyFilters' references count
+	SDSProvider                  bool // CDS-13: an sds provider's service is kept; a lightstep or opencensus one's no longer
 
 	DNSConnectStrategy bool // REG-18: the annotation istio.io/connect-strategy is read
 	DynamicDNSClusters bool // CDS-4: wildcard DYNAMIC_DNS hosts have a dynamic forward proxy cluster
@@ -41,7 +42,8 @@ var behaviours = []behaviour{
 	{"VIS-4", []Version{{1, 31, 0, ""}}, func(b *Behaviours) { b.ServiceEntryVisibility = true }},
 	{"SC-7", []Version{{1, 31, 0, ""}}, func(b *Behaviours) { b.EgressExclusions = true }},
 	{"SC-10", []Version{{1, 31, 0, ""}}, func(b *Behaviours) { b.ExactHostLookup = true }},
-	{"CDS-13", []Version{{1, 26, 0, ""}}, func(b *Behaviours) { b.ScopedProviderHosts = true }},
+	{"CDS-13", []Version{{1, 26, 0, ""}}, func(b *Behaviours) { b.GatewayExtras = true }},
+	{"CDS-13", []Version{{1, 28, 0, ""}}, func(b *Behaviours) { b.SDSProvider = true }},
 	{"REG-9", []Version{{1, 26, 0, ""}}, func(b *Behaviours) { b.TrafficDistribution = true }},
 	{"REG-9", []Version{{1, 28, 0, ""}}, func(b *Behaviours) { b.SameZoneTrafficDistribution = true }},
 	{"REG-9", []Version{{1, 30, 0, ""}}, func(b *Behaviours) { b.NamespaceTrafficDistribution = true }},

@@ -22,14 +22,41 @@ type Scope struct {
 	// Egress are the egress listeners in order; a router has none, and the
 	// default scope one with hosts */*.
 	Egress []*EgressListener
-	// Services is the scope-wide set, one for each host name, in istiod's order
-	// (SC-20 for sidecars; VIS-2 for routers, filtered by CDS-12 where the flag is on).
+	// Services is the scope-wide set that clusters are made of, one for each
+	// host name, in istiod's order (SC-20 for sidecars; VIS-2 for routers,
+	// filtered by CDS-12 where PILOT_FILTER_GATEWAY_CLUSTER_CONFIG is on).
 	Services []*Service
-	// OutboundPolicy is the effective outboundTrafficPolicy; nil on routers.
+	// Visible is Services before CDS-12: what a router's SNI-DNAT clusters
+	// (CDS-15), routes and DestinationRules look at. For a sidecar it is Services.
+	Visible []*Service
+	// OutboundPolicy is the effective outboundTrafficPolicy (SC-23); nil on routers.
 	OutboundPolicy *networking.OutboundTrafficPolicy
 
-	rules  *ruleIndex
-	byHost map[string]*Service
+	imports *imports
+	scoper  *Scoper
+}
+
+// Service returns the scope-wide service of a host name, from Visible; nil if none.
+func (s *Scope) Service(host string) *Service {
+	if s.imports == nil {
+		return nil
+	}
+	return s.imports.byHost[host]
+}
+
+// EgressFor returns the egress listener whose services and VirtualServices
+// make the routes of a port, or of the bind address where port is 0 (RDS-3;
+// Istio GetEgressListenerForRDS); nil if none does, and for routers.
+func (s *Scope) EgressFor(port int, bind string) *EgressListener {
+	for _, e := range s.Egress {
+		if e.CatchAll() {
+			return e
+		}
+		if int(e.Spec.GetPort().GetNumber()) == port && (port != 0 || e.Spec.GetBind() == bind) {
+			return e
+		}
+	}
+	return nil
 }
 
 // Service is a registry service as the scope has it: its ports may be trimmed
@@ -42,6 +69,16 @@ type Service struct {
 	// (SC-16): it has clusters, but no listener, virtual host or DNS entry.
 	Pulled  bool
 	Because result.ReasonID
+}
+
+// Port returns the port that the scope has with the number, or nil.
+func (s *Service) Port(number int) *mesh.Port {
+	for i := range s.Ports {
+		if s.Ports[i].Number == number {
+			return &s.Ports[i]
+		}
+	}
+	return nil
 }
 
 // EgressListener is one egress listener of a Sidecar, or the default one.
@@ -57,8 +94,13 @@ type EgressListener struct {
 }
 
 // CatchAll reports a listener without a port.
-func (e *EgressListener) CatchAll() bool {
-	return e.Spec == nil || e.Spec.GetPort().GetNumber() == 0 && e.Spec.GetPort() == nil
+func (e *EgressListener) CatchAll() bool { return e.Spec.GetPort() == nil }
+
+// MatchesPort reports a listener that imports only services with its port,
+// trimmed to it (SC-12): one with a port number that is no HTTP_PROXY.
+func (e *EgressListener) MatchesPort() bool {
+	port := e.Spec.GetPort()
+	return port.GetNumber() != 0 && mesh.ParseProtocol(port.GetProtocol()) != mesh.HTTPProxy
 }
 
 // Key is what decides a proxy's outbound sets. Comparable.
@@ -67,32 +109,19 @@ type Key struct {
 	Kind                       mesh.ProxyKind
 	Namespace                  string
 	Sidecar                    string // "ns/name"; empty: default scope
-	Labels                     string // the labels that some workloadSelector (DestinationRule, EnvoyFilter …) or sourceLabels looks at, canonical
+	Labels                     string // the pod's labels that matching selectors (DestinationRule, EnvoyFilter …), sourceLabels and failover priorities name, canonical
 	Gateways                   string // the merged gateway servers of a router, canonical
 	Version                    mesh.Version
 	Domain                     string
 	Families                   string // "4", "6", "46"
-	Network, Cluster, Locality string
-	Features                   string // DNS capture, interception mode … that change sets
+	Network, Cluster, Locality string // Locality is empty where nothing in the scope depends on it
+	Features                   string // DNS capture, interception mode … that change sets or bytes
 }
 
 // DestinationRule is the rule that applies to a service for a proxy: possibly
 // merged from several objects (DR-5).
 type DestinationRule struct {
-	Spec    *networking.DestinationRule
-	From    []*snapshot.Meta // the objects, the first is the one that istiod names
+	Spec    *networking.DestinationRule // its host is a full name
+	From    []*snapshot.Meta            // the objects, the first is the one that istiod names
 	Because result.ReasonID
 }
-
-// Recorder is told of every decision. The whole-mesh run interns the reasons
-// of what is included; explain also listens to what is turned away.
-type Recorder interface {
-	// Included interns a reason and returns its id.
-	Included(r result.Reason) result.ReasonID
-	// Excluded tells that host (a service host, listener name or virtual host)
-	// was turned away at a gate. subject is what was looked at.
-	Excluded(subject string, r result.Reason)
-}
-
-// ruleIndex finds DestinationRules for a scope (DR-4).
-type ruleIndex struct{}

@@ -1,0 +1,186 @@
+package scope
+
+import (
+	"strconv"
+
+	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/mesh-audit/mesh-audit/audit/mesh"
+	"github.com/mesh-audit/mesh-audit/audit/result"
+	"github.com/mesh-audit/mesh-audit/audit/snapshot"
+)
+
+type sidecarConfig = snapshot.Config[*networking.Sidecar]
+
+// sidecars is the index of Sidecars by namespace (SC-1, SC-2; Istio
+// pilot/pkg/model/push_context.go initSidecarScopes).
+type sidecars struct {
+	byNamespace map[string][]*sidecarConfig // those with a workloadSelector first, each part oldest first
+	root        *sidecarConfig              // of the root namespace, without a selector; nil if none
+}
+
+func indexSidecars(view *mesh.View) *sidecars {
+	out := &sidecars{byNamespace: map[string][]*sidecarConfig{}}
+	for _, selecting := range []bool{true, false} {
+		for _, cfg := range view.Sidecars {
+			if (cfg.Spec.GetWorkloadSelector() != nil) != selecting {
+				continue
+			}
+			out.byNamespace[cfg.Namespace] = append(out.byNamespace[cfg.Namespace], cfg)
+			if !selecting && out.root == nil && cfg.Namespace == view.RootNamespace {
+				out.root = cfg
+			}
+		}
+	}
+	return out
+}
+
+// choose returns the Sidecar that applies to a sidecar proxy, or nil for
+// istiod's default scope. The root namespace's is the last resort of every
+// namespace, also of one whose own Sidecars all select other pods.
+func (s *sidecars) choose(p *mesh.Proxy) *sidecarConfig {
+	for _, cfg := range s.byNamespace[p.Namespace] {
+		if selector := cfg.Spec.GetWorkloadSelector(); selector == nil || subsetOf(selector.GetLabels(), p.Labels) {
+			return cfg
+		}
+	}
+	return s.root
+}
+
+// subsetOf reports that a pod with the labels satisfies a selector.
+func subsetOf(selector, podLabels map[string]string) bool {
+	if len(selector) > len(podLabels) {
+		return false
+	}
+	for k, v := range selector {
+		if have, ok := podLabels[k]; !ok || have != v {
+			return false
+		}
+	}
+	return true
+}
+
+// imports is what a Sidecar, or the default scope, or a router gets in a
+// namespace, whatever the single proxy. It is never changed once it is made.
+type imports struct {
+	*imported
+	policy *networking.OutboundTrafficPolicy
+	rules  map[string]foundRules // DestinationRules by host name; hosts without one are absent
+}
+
+// imported is the part of imports that namespaces may share.
+type imported struct {
+	egress   []*EgressListener
+	services []*Service
+	byHost   map[string]*Service
+
+	nodeDependent     bool // some service has an internalTrafficPolicy Local or prefers the node
+	localityDependent bool // some service has a traffic distribution
+}
+
+type importsKey struct {
+	kind      mesh.ProxyKind
+	sidecar   *sidecarConfig
+	namespace string
+}
+
+// importsOf computes what a Sidecar (nil: the default scope) imports in a
+// namespace, once.
+func (s *Scoper) importsOf(kind mesh.ProxyKind, cfg *sidecarConfig, ns string) *imports {
+	key := importsKey{kind, cfg, ns}
+	if in := s.imports[key]; in != nil {
+		return in
+	}
+	in := &imports{}
+	shared := importsKey{kind, cfg, ""}
+	if cfg == nil && s.likeOthers(kind, ns) {
+		if s.common[shared] == nil {
+			s.common[shared] = s.importFor(kind, cfg, ns)
+		}
+		in.imported = s.common[shared]
+	} else {
+		in.imported = s.importFor(kind, cfg, ns)
+	}
+	if kind == mesh.SidecarProxy {
+		in.policy = s.outboundPolicy(cfg)
+	}
+	in.rules = s.selectRules(ns, in.services)
+	s.imports[key] = in
+	return in
+}
+
+// likeOthers reports a namespace whose default scope has nothing of its own:
+// it sees public services and VirtualServices only, and owns no service that
+// the choice of a namespace for a host would prefer or that is hidden from itself.
+func (s *Scoper) likeOthers(kind mesh.ProxyKind, ns string) bool {
+	if s.explains || len(s.visible.exported[ns]) > 0 {
+		return false
+	}
+	if kind == mesh.RouterProxy {
+		return true
+	}
+	for _, svc := range s.visible.byNamespace[ns] {
+		if s.visible.contested[svc.Host] || !s.visible.isPublic[svc.Index] {
+			return false
+		}
+	}
+	return s.virtualServices.onlyPublic(ns)
+}
+
+func (s *Scoper) importFor(kind mesh.ProxyKind, cfg *sidecarConfig, ns string) *imported {
+	b := &importer{Scoper: s, sidecar: cfg, ns: ns, position: map[string]int{}}
+	b.tellHidden()
+	if kind == mesh.RouterProxy {
+		why := s.rec.Included(result.Reason{Rule: "SC-4", Word: "visible",
+			Text: "a gateway gets every service that is visible to its namespace; Sidecars do not narrow it"})
+		for _, svc := range s.visible.services(ns) {
+			b.add(s.plain(svc, s.becauseVisible(svc, why)))
+		}
+		return b.finish(nil)
+	}
+	specs := specOf(cfg).GetEgress()
+	if len(specs) == 0 {
+		specs = []*networking.IstioEgressListener{nil}
+	}
+	var egress []*EgressListener
+	for i, spec := range specs {
+		egress = append(egress, b.listener(i, spec))
+	}
+	for _, e := range egress {
+		for _, svc := range e.Services {
+			b.add(svc)
+		}
+		b.pullIn(e)
+	}
+	return b.finish(egress)
+}
+
+// outboundPolicy is the Sidecar's outboundTrafficPolicy, else the mesh's mode (SC-23).
+func (s *Scoper) outboundPolicy(cfg *sidecarConfig) *networking.OutboundTrafficPolicy {
+	if own := specOf(cfg).GetOutboundTrafficPolicy(); own != nil {
+		return own
+	}
+	if s.view.Config.GetOutboundTrafficPolicy() == nil {
+		return nil
+	}
+	mode := s.view.Config.GetOutboundTrafficPolicy().GetMode()
+	return &networking.OutboundTrafficPolicy{Mode: networking.OutboundTrafficPolicy_Mode(mode)}
+}
+
+// specOf is the Sidecar's spec; nil for none.
+func specOf(cfg *sidecarConfig) *networking.Sidecar {
+	if cfg == nil {
+		return nil
+	}
+	return cfg.Spec
+}
+
+// egressField names an entry of a Sidecar, "spec.egress[0].hosts[1]"; host -1
+// names the whole list.
+func egressField(listener, host int) string {
+	field := "spec.egress[" + strconv.Itoa(listener) + "].hosts"
+	if host >= 0 {
+		field += "[" + strconv.Itoa(host) + "]"
+	}
+	return field
+}
