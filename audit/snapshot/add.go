@@ -1,6 +1,8 @@
 package snapshot
 
 import (
+	"reflect"
+
 	extensionsv1alpha1 "istio.io/client-go/pkg/apis/extensions/v1alpha1"
 	networkingv1 "istio.io/client-go/pkg/apis/networking/v1"
 	networkingv1alpha3 "istio.io/client-go/pkg/apis/networking/v1alpha3"
@@ -24,6 +26,9 @@ import (
 // was kept. Of an object added twice (same kind, namespace and name) the last
 // one counts.
 func (b *Builder) Add(obj runtime.Object, src result.Source) bool {
+	if v := reflect.ValueOf(obj); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+		return false
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.addCore(obj, src) || b.addWorkloadKind(obj, src) || b.addNetworking(obj, src) || b.addPolicy(obj, src)

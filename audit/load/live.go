@@ -1,0 +1,163 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+	istioclient "istio.io/client-go/pkg/clientset/versioned"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/flowcontrol"
+
+	"github.com/mesh-audit/mesh-audit/audit/result"
+	"github.com/mesh-audit/mesh-audit/audit/snapshot"
+)
+
+// LiveOptions say how to read a cluster.
+type LiveOptions struct {
+	Config        *rest.Config
+	QPS           float32 // requests a second, over all kinds together; 0: 50
+	Burst         int     // requests before QPS holds; 0: 100
+	PageSize      int64   // objects in a page of a list; 0: 500
+	OnlyNamespace string  // read this namespace only; empty: the whole mesh
+	UserAgent     string  // empty: client-go's
+	// Progress is told how many objects of a kind have been read so far, by one
+	// goroutine at a time; nil: nobody listens.
+	Progress func(kind string, n int)
+}
+
+// parallelLists is how many kinds are listed at once.
+const parallelLists = 8
+
+// Live reads the mesh of a cluster. A kind that cannot be listed to its end is
+// left out whole and becomes a gap. The error is for a cluster that cannot be
+// reached at all and for a context that the caller cancelled; when its deadline
+// passes, what was read until then is returned.
+func Live(ctx context.Context, o LiveOptions) (*snapshot.Snapshot, error) {
+	l, err := newLive(o)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.discover(ctx); err != nil {
+		return nil, fmt.Errorf("cannot reach the cluster at %s: %w", o.Config.Host, err)
+	}
+	group := errgroup.Group{}
+	group.SetLimit(parallelLists)
+	for _, k := range l.liveKinds() {
+		group.Go(func() error {
+			l.read(ctx, k)
+			return nil
+		})
+	}
+	_ = group.Wait() // the functions return none
+	if o.OnlyNamespace != "" {
+		l.readNamespace(ctx)
+	} else {
+		l.readMeshConfigs(ctx)
+	}
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return nil, fmt.Errorf("reading the cluster: %w", ctx.Err())
+	}
+	return l.builder.Build(), nil
+}
+
+// live is the state of one reading.
+type live struct {
+	options  LiveOptions
+	kube     kubernetes.Interface
+	istio    istioclient.Interface
+	metadata metadata.Interface
+	served   map[schema.GroupVersionResource]bool
+	failed   map[schema.GroupVersion]error // groups whose discovery failed
+	blind    bool                          // discovery is not allowed: every version is tried
+	builder  *snapshot.Builder
+
+	mu sync.Mutex // guards options.Progress
+}
+
+func newLive(o LiveOptions) (*live, error) {
+	if o.QPS == 0 {
+		o.QPS = 50
+	}
+	if o.Burst == 0 {
+		o.Burst = 100
+	}
+	if o.PageSize == 0 {
+		o.PageSize = 500
+	}
+	config := rest.CopyConfig(o.Config)
+	config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(o.QPS, o.Burst)
+	if o.UserAgent != "" {
+		config.UserAgent = o.UserAgent
+	}
+	l := &live{options: o, builder: snapshot.NewBuilder()}
+	core := rest.CopyConfig(config)
+	core.ContentType = runtime.ContentTypeProtobuf
+	core.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	var err error
+	if l.kube, err = kubernetes.NewForConfig(core); err != nil {
+		return nil, fmt.Errorf("client for Kubernetes: %w", err)
+	}
+	if l.istio, err = istioclient.NewForConfig(config); err != nil {
+		return nil, fmt.Errorf("client for Istio: %w", err)
+	}
+	if l.metadata, err = metadata.NewForConfig(config); err != nil {
+		return nil, fmt.Errorf("client for metadata: %w", err)
+	}
+	l.builder.Partial(o.OnlyNamespace)
+	return l, nil
+}
+
+// discover learns which versions of which kinds the API server has.
+func (l *live) discover(ctx context.Context) error {
+	client := discovery.ToDiscoveryInterfaceWithContext(l.kube.Discovery())
+	_, lists, err := discovery.ServerGroupsAndResourcesWithContext(ctx, client)
+	var partly *discovery.ErrGroupDiscoveryFailed
+	var status apierrors.APIStatus
+	switch {
+	case errors.As(err, &partly):
+		l.failed = partly.Groups
+	case errors.As(err, &status) && !apierrors.IsUnauthorized(err) && ctx.Err() == nil:
+		l.blind = true
+	case err != nil:
+		return err
+	}
+	l.served = map[schema.GroupVersionResource]bool{}
+	for _, list := range lists {
+		gv, err := schema.ParseGroupVersion(list.GroupVersion)
+		if err != nil {
+			continue
+		}
+		for _, r := range list.APIResources {
+			l.served[gv.WithResource(r.Name)] = true
+		}
+	}
+	return nil
+}
+
+// mayServe reports whether it is worth asking for a resource.
+func (l *live) mayServe(gvr schema.GroupVersionResource) bool {
+	return l.blind || l.served[gvr] || l.failed[gvr.GroupVersion()] != nil
+}
+
+func (l *live) progress(kind string, n int) {
+	if l.options.Progress == nil {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.options.Progress(kind, n)
+}
+
+// gap notes a kind that was not read, and what is not known for it.
+func (l *live) gap(kind result.GapKind, object result.Ref, format string, args ...any) {
+	l.builder.Gap(result.Gap{Kind: kind, Object: object, All: true, Text: fmt.Sprintf(format, args...)})
+}

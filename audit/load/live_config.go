@@ -1,0 +1,86 @@
+package load
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/mesh-audit/mesh-audit/audit/result"
+	"github.com/mesh-audit/mesh-audit/audit/snapshot"
+)
+
+// meshConfigName is a ConfigMap that an istiod reads its mesh config from.
+type meshConfigName struct{ namespace, name string }
+
+// readMeshConfigs gets the mesh ConfigMap of each istiod by its name. ConfigMaps
+// are never listed: what else they hold is nobody's business.
+func (l *live) readMeshConfigs(ctx context.Context) {
+	for _, c := range meshConfigNames(l.builder.Istiods(), l.builder.Webhooks()) {
+		cm, err := l.kube.CoreV1().ConfigMaps(c.namespace).Get(ctx, c.name, metav1.GetOptions{})
+		ref := result.Ref{Kind: "ConfigMap", Namespace: c.namespace, Name: c.name}
+		switch {
+		case err == nil:
+			l.builder.Add(cm, result.Source{})
+		case apierrors.IsNotFound(err):
+			l.gap(result.Assumed, ref, "there is no ConfigMap %s/%s: taken as Istio's default mesh config", c.namespace, c.name)
+		default:
+			l.gap(result.Unread, ref, "cannot get ConfigMap %s/%s: %s; missing: mesh config and meshNetworks, taken as Istio's defaults", c.namespace, c.name, reason(err))
+		}
+	}
+}
+
+// meshConfigNames lists the ConfigMaps of the control planes that were found,
+// of their webhooks where the Deployment is not there, or of a plain
+// installation where nothing is.
+func meshConfigNames(istiods []snapshot.Istiod, webhooks []snapshot.Webhook) []meshConfigName {
+	var names []meshConfigName
+	add := func(namespace, revision string) {
+		name := "istio"
+		if revision != "" && revision != "default" {
+			name += "-" + revision
+		}
+		names = append(names, meshConfigName{namespace, name})
+	}
+	for i := range istiods {
+		add(istiods[i].Namespace, istioRevision(&istiods[i]))
+	}
+	for i := range webhooks {
+		for _, rule := range webhooks[i].Webhooks {
+			if rule.ServiceNamespace != "" {
+				add(rule.ServiceNamespace, webhooks[i].Labels["istio.io/rev"])
+			}
+		}
+	}
+	if len(names) == 0 {
+		add("istio-system", "")
+	}
+	slices.SortFunc(names, func(a, b meshConfigName) int {
+		return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
+	})
+	return slices.Compact(names)
+}
+
+func istioRevision(i *snapshot.Istiod) string {
+	for _, e := range i.Env {
+		if e.Name == "REVISION" {
+			return e.Value
+		}
+	}
+	return i.Labels["istio.io/rev"]
+}
+
+// readNamespace gets the one namespace that is read.
+func (l *live) readNamespace(ctx context.Context) {
+	name := l.options.OnlyNamespace
+	ref := result.Ref{Kind: "Namespace", Name: name}
+	l.gap(result.Assumed, ref, "only namespace %s was read: what other namespaces, nodes and the control plane hold is taken as absent", name)
+	ns, err := l.kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		l.gap(result.Unread, ref, "cannot get namespace %s: %s; missing: its labels, which choose the revision and injection", name, reason(err))
+		return
+	}
+	l.builder.Add(ns, result.Source{})
+}

@@ -1,0 +1,169 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/mesh-audit/mesh-audit/audit/result"
+	"github.com/mesh-audit/mesh-audit/audit/snapshot"
+)
+
+// listFunc gets one page of a list.
+type listFunc func(ctx context.Context, namespace string, o metav1.ListOptions) (runtime.Object, error)
+
+// liveKind is a kind to be listed from the API server.
+type liveKind struct {
+	groupKind
+	resource string
+	cluster  bool
+	facts    string // what is not known without it
+	versions []liveVersion
+	// unmodelled: only whether, and where, there are any.
+	unmodelled bool
+}
+
+type liveVersion struct {
+	name string
+	list listFunc
+}
+
+// read lists a kind at the first version that the server has. The kind is in
+// the snapshot whole, or there is a gap.
+func (l *live) read(ctx context.Context, k liveKind) {
+	var err error
+	for _, v := range k.versions {
+		if !l.mayServe(schema.GroupVersionResource{Group: k.Group, Version: v.name, Resource: k.resource}) {
+			continue
+		}
+		err = l.readVersion(ctx, k, v)
+		if !apierrors.IsNotFound(err) {
+			break
+		}
+	}
+	switch {
+	case err == nil && l.installed(k), k.unmodelled && (err == nil || apierrors.IsNotFound(err)):
+	case (err == nil || apierrors.IsNotFound(err)) && !k.builtin():
+		l.gap(result.Assumed, result.Ref{Kind: k.Kind},
+			"%s is not installed in the cluster: taken as none; missing: %s", kindName(k.groupKind), k.facts)
+	default:
+		if err == nil {
+			err = errors.New("the API server does not have it")
+		}
+		l.gap(result.Unread, result.Ref{Kind: k.Kind}, "cannot list %s: %s; missing: %s", k.resourceName(), reason(err), k.facts)
+	}
+}
+
+func (l *live) installed(k liveKind) bool {
+	for _, v := range k.versions {
+		if l.mayServe(schema.GroupVersionResource{Group: k.Group, Version: v.name, Resource: k.resource}) {
+			return true
+		}
+	}
+	return false
+}
+
+// builtin: every Kubernetes has the kind, so that its absence is a failure.
+func (k *liveKind) builtin() bool {
+	return !strings.HasSuffix(k.Group, ".io") || k.Group == "discovery.k8s.io"
+}
+
+func (k *liveKind) resourceName() string {
+	if k.Group == "" {
+		return k.resource
+	}
+	return k.resource + "." + k.Group
+}
+
+// readVersion lists all pages into a builder of their own. A list that expires
+// on the way is begun again, once.
+func (l *live) readVersion(ctx context.Context, k liveKind, v liveVersion) error {
+	b, err := l.pages(ctx, k, v)
+	if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
+		b, err = l.pages(ctx, k, v)
+	}
+	if err != nil {
+		return err
+	}
+	l.builder.Absorb(b)
+	return nil
+}
+
+func (l *live) pages(ctx context.Context, k liveKind, v liveVersion) (*snapshot.Builder, error) {
+	namespace := l.options.OnlyNamespace
+	if k.cluster {
+		namespace = ""
+	}
+	b := snapshot.NewBuilder()
+	options := metav1.ListOptions{Limit: l.options.PageSize}
+	for n := 0; ; {
+		page, err := v.list(ctx, namespace, options)
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return nil, err
+		}
+		list, err := meta.ListAccessor(page)
+		if err != nil {
+			return nil, fmt.Errorf("the answer is no list: %w", err)
+		}
+		err = meta.EachListItem(page, func(obj runtime.Object) error {
+			n++
+			if !k.unmodelled {
+				b.Add(obj, result.Source{})
+				return nil
+			}
+			return addMetadata(b, k, obj)
+		})
+		if err != nil {
+			return nil, err
+		}
+		l.progress(k.resource, n)
+		token := list.GetContinue()
+		switch token {
+		case "":
+			return b, nil
+		case options.Continue:
+			return nil, errors.New("the API server gives the same page again")
+		}
+		options.Continue = token
+	}
+}
+
+func addMetadata(b *snapshot.Builder, k liveKind, obj runtime.Object) error {
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return err
+	}
+	b.AddUnmodelled(snapshot.Meta{
+		Kind: kindName(k.groupKind), Namespace: m.GetNamespace(), Name: m.GetName(),
+		Labels: m.GetLabels(), Annotations: m.GetAnnotations(), Created: seconds(m.GetCreationTimestamp()),
+	})
+	return nil
+}
+
+// reason says in a few words why a request failed.
+func reason(err error) string {
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return "the deadline passed"
+	case errors.Is(err, context.Canceled):
+		return "cancelled"
+	case apierrors.IsForbidden(err):
+		return "forbidden: " + oneLine(err)
+	default:
+		return oneLine(err)
+	}
+}
+
+func oneLine(err error) string {
+	return strings.Join(strings.Fields(err.Error()), " ")
+}
