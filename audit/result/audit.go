@@ -155,6 +155,7 @@ type Diagnostic struct {
 	Source Source `json:"source"`
 	Object Ref    `json:"object,omitzero"` // as far as it could be read
 	Text   string `json:"text"`
+	Kept   bool   `json:"kept,omitempty"` // the object is in the audit all the same
 }
 
 // Object is an input object with a digest of its content.
