@@ -31,7 +31,7 @@ type server struct {
 // startServer loads a mesh and waits until everything has been processed.
 func startServer(t test.Failer, m *mesh.Mesh) *server {
 	s := &server{xds.NewFakeDiscoveryServer(t, xds.FakeOptions{
-		DefaultClusterName:         cluster.ID(clusterID(m)),
+		DefaultClusterName:         cluster.ID(m.ClusterID()),
 		KubernetesObjects:          kubeObjects(m),
 		Configs:                    m.Configs,
 		MeshConfig:                 m.Config,
@@ -44,14 +44,6 @@ func startServer(t test.Failer, m *mesh.Mesh) *server {
 	s.touchSlices(t, m.Kube)
 	s.settle()
 	return s
-}
-
-// clusterID is the name under which istiod knows its own cluster.
-func clusterID(m *mesh.Mesh) string {
-	if id := m.Istiod.Env["CLUSTER_ID"]; id != "" {
-		return id
-	}
-	return "Kubernetes"
 }
 
 // kubeObjects adds the GatewayClasses that istiod makes itself.

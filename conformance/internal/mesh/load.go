@@ -74,6 +74,7 @@ func Load(objs []Object, d Istiod, opts Options) (*Mesh, error) {
 			return nil, err
 		}
 	}
+	m.emulate(objs)
 	m.selectPods(objs, tags)
 	return m, nil
 }

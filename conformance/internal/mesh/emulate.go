@@ -1,0 +1,90 @@
+package mesh
+
+import (
+	"istio.io/api/annotation"
+	"istio.io/api/label"
+	meshconfig "istio.io/api/mesh/v1alpha1"
+	"istio.io/istio/pkg/config"
+	"istio.io/istio/pkg/config/schema/gvk"
+)
+
+// The server that the judge drives is assembled for tests and does not look
+// at Namespaces in two places where istiod does. What istiod would read there
+// is put where the server looks.
+
+// emulate does so for the whole mesh.
+func (m *Mesh) emulate(objs []Object) {
+	for _, o := range objs {
+		if o.Kind != "Namespace" {
+			continue
+		}
+		if o.Name == m.Istiod.Namespace {
+			m.defaultNetwork(o.Labels[label.TopologyNetwork.Name])
+		}
+		m.inheritDistribution(o)
+	}
+}
+
+// defaultNetwork makes the network that the control plane's namespace names
+// that of all pods of the cluster without one of their own.
+func (m *Mesh) defaultNetwork(name string) {
+	if name == "" {
+		return
+	}
+	if m.Networks.Networks == nil {
+		m.Networks.Networks = map[string]*meshconfig.Network{}
+	}
+	cluster := m.ClusterID()
+	for _, n := range m.Networks.Networks {
+		var kept []*meshconfig.Network_NetworkEndpoints
+		for _, ep := range n.Endpoints {
+			if ep.GetFromRegistry() != cluster {
+				kept = append(kept, ep)
+			}
+		}
+		n.Endpoints = kept
+	}
+	n := m.Networks.Networks[name]
+	if n == nil {
+		n = &meshconfig.Network{}
+		m.Networks.Networks[name] = n
+	}
+	n.Endpoints = append(n.Endpoints, &meshconfig.Network_NetworkEndpoints{
+		Ne: &meshconfig.Network_NetworkEndpoints_FromRegistry{FromRegistry: cluster},
+	})
+}
+
+// ClusterID is the name under which istiod knows its own cluster.
+func (m *Mesh) ClusterID() string {
+	if id := m.Istiod.Env["CLUSTER_ID"]; id != "" {
+		return id
+	}
+	return "Kubernetes"
+}
+
+// inheritDistribution gives the namespace's traffic distribution to its
+// ServiceEntries that name none.
+func (m *Mesh) inheritDistribution(ns Object) {
+	key := annotation.NetworkingTrafficDistribution.Name
+	value := ns.Annotations[key]
+	if value == "" {
+		return
+	}
+	for i := range m.Configs {
+		c := &m.Configs[i]
+		if c.GroupVersionKind == gvk.ServiceEntry && c.Namespace == ns.Name && c.Annotations[key] == "" {
+			c.Annotations = withKey(c, key, value)
+		}
+	}
+}
+
+// withKey is a copy of the annotations with one more.
+func withKey(c *config.Config, key, value string) map[string]string {
+	out := map[string]string{key: value}
+	for k, v := range c.Annotations {
+		if v != "" || k != key {
+			out[k] = v
+		}
+	}
+	return out
+}
