@@ -62,6 +62,10 @@ type Flags struct {
 	WorkloadEntryHealthChecks             bool    // PILOT_ENABLE_WORKLOAD_ENTRY_HEALTHCHECKS
 	PersistentSessionLabel                string  // PILOT_PERSISTENT_SESSION_LABEL
 	PersistentSessionHeaderLabel          string  // PILOT_PERSISTENT_SESSION_HEADER_LABEL
+	HCMInternalNetworks                   bool    // ENABLE_HCM_INTERNAL_NETWORKS
+	SkipValidateTrustDomain               bool    // PILOT_SKIP_VALIDATE_TRUST_DOMAIN
+	MultipleCustomAuthzProviders          bool    // PILOT_ENABLE_MULTIPLE_CUSTOM_AUTHZ_PROVIDERS
+	IPv4OutboundForIPv6Only               bool    // ISTIO_ENABLE_IPV4_OUTBOUND_LISTENER_FOR_IPV6_CLUSTERS
 
 	// Set holds the variables found on the istiod that differ from the
 	// version's default and that the model knows.
