@@ -225,7 +225,7 @@ func (c *cluster) nameRule(rule *scope.DestinationRule, policy *networking.Traff
 		return
 	}
 	from := rule.From[0]
-	c.istioMetadata()["config"] = structpb.NewStringValue("/apis/networking.istio.io/v1alpha3/namespaces/" + from.Namespace + "/destination-rule/" + from.Name)
+	c.istioMetadata()["config"] = structpb.NewStringValue("/apis/networking.istio.io/v1/namespaces/" + from.Namespace + "/destination-rule/" + from.Name)
 	if mode := policy.GetTls().GetMode(); mode == networking.ClientTLSSettings_SIMPLE || mode == networking.ClientTLSSettings_MUTUAL {
 		c.istioMetadata()["alpn_override"] = structpb.NewStringValue("false")
 	}

@@ -41,9 +41,11 @@ func (cb *clusterBuilder) otherClusters(s *scope.Scope, shape proxyShape) []*res
 		cb.memo.fixed[shape] = fixed
 	}
 	out := fixed.first
-	if cb.proxy.Kind == mesh.RouterProxy && cb.scoper.MergedGateway(cb.proxy).AutoPassthrough {
-		for _, svc := range s.Visible {
-			out = append(out, cb.serviceClusters(s, svc, shape, true)...)
+	if cb.proxy.Kind == mesh.RouterProxy {
+		if merged := cb.scoper.MergedGateway(cb.proxy); merged != nil && merged.AutoPassthrough {
+			for _, svc := range s.Visible {
+				out = append(out, cb.serviceClusters(s, svc, shape, true)...)
+			}
 		}
 	}
 	return uniqueNames(append(out[:len(out):len(out)], fixed.last...))
