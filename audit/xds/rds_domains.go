@@ -13,8 +13,8 @@ import (
 // hostPort joins as istiod names virtual hosts.
 func hostPort(host string, port int) string { return net.JoinHostPort(host, strconv.Itoa(port)) }
 
-// bracketed is a host as a domain: IPv6 addresses have brackets.
-func bracketed(host string) string {
+// domainHost is a host as a domain: IPv6 addresses have brackets.
+func domainHost(host string) string {
 	if strings.Contains(host, ":") {
 		return "[" + host + "]"
 	}
@@ -154,7 +154,7 @@ func routeAddresses(p *mesh.Proxy, svc *scope.Service, routePort int) []string {
 
 // withPort appends a domain, and the same with the port unless that is 0.
 func withPort(domains []string, host string, port int) []string {
-	domains = append(domains, bracketed(host))
+	domains = append(domains, domainHost(host))
 	if port != 0 {
 		domains = append(domains, hostPort(host, port))
 	}

@@ -19,7 +19,7 @@ import (
 
 const (
 	httpProxyRoute = "http_proxy"
-	unixPrefix     = "unix://"
+	unixRoutePrefix     = "unix://"
 )
 
 // routeName is a sidecar's route name read back (RDS-1).
@@ -33,7 +33,7 @@ type routeName struct {
 // does not know.
 func parseRouteName(name string) (r routeName, ok bool) {
 	r.name = name
-	unix := strings.HasPrefix(name, unixPrefix)
+	unix := strings.HasPrefix(name, unixRoutePrefix)
 	colon := strings.IndexByte(name, ':')
 	r.sniffed = !unix && colon >= 0
 	port := name
@@ -285,7 +285,7 @@ func (b *Builder) nameHosts(groups []hostGroup, port int) []virtualHost {
 		if svc != nil {
 			e = b.expand(b.routes.current.proxy, svc, port, g.port)
 		} else {
-			e = b.newExpansion([]string{bracketed(host)}, nil)
+			e = b.newExpansion([]string{domainHost(host)}, nil)
 		}
 		vh.domains, vh.sorted = names.take(e)
 		if port == 0 && g.port != 80 {
