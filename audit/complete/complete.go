@@ -12,11 +12,13 @@ import (
 	"maps"
 	"slices"
 
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
 
 	networkingv1 "istio.io/client-go/pkg/apis/networking/v1"
 
@@ -92,11 +94,10 @@ func (c *completion) index() {
 			c.sliced[target{"Service", obj.Namespace, obj.Labels[discoveryv1.LabelServiceName]}] = true
 		case *autoscalingv2.HorizontalPodAutoscaler:
 			ref := obj.Spec.ScaleTargetRef
-			minimum := int32(1)
-			if obj.Spec.MinReplicas != nil {
-				minimum = *obj.Spec.MinReplicas
-			}
-			c.minimum[target{ref.Kind, obj.Namespace, ref.Name}] = minimum
+			c.minimum[target{ref.Kind, obj.Namespace, ref.Name}] = ptr.Deref(obj.Spec.MinReplicas, 1)
+		case *autoscalingv1.HorizontalPodAutoscaler:
+			ref := obj.Spec.ScaleTargetRef
+			c.minimum[target{ref.Kind, obj.Namespace, ref.Name}] = ptr.Deref(obj.Spec.MinReplicas, 1)
 		case *networkingv1.ServiceEntry:
 			c.entries = append(c.entries, item[*networkingv1.ServiceEntry]{obj, o.Source})
 		}
@@ -174,10 +175,7 @@ func (c *completion) gaps() []result.Gap {
 
 // replicas tells how many Pods a workload runs: the HPA's minimum, else its own number.
 func (c *completion) replicas(kind string, meta metav1.ObjectMeta, written *int32) int {
-	n := int32(1)
-	if written != nil {
-		n = *written
-	}
+	n := ptr.Deref(written, 1)
 	if minimum, ok := c.minimum[target{kind, meta.Namespace, meta.Name}]; ok && (written == nil || minimum > n) {
 		n = minimum
 	}

@@ -30,7 +30,8 @@ func Load(ctx context.Context) (*load.Result, error) {
 		if err != nil {
 			return nil, err
 		}
-		out.Append(r)
+		out.Objects = append(out.Objects, r.Objects...)
+		out.Diagnostics = append(out.Diagnostics, r.Diagnostics...)
 	}
 	return out, nil
 }

@@ -1,0 +1,59 @@
+package plugin_test
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"os"
+	"os/exec"
+	"strconv"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/mesh-audit/mesh-audit/plugin"
+)
+
+var update = flag.Bool("update", false, "write what the commands print into the scripts")
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"mesh-audit": func() { os.Exit(plugin.Main(context.Background(), os.Args[1:], plugin.OS())) },
+	})
+}
+
+// TestScripts runs the transcripts in testdata/script: what a user types, and
+// what stdout, stderr and the exit status are.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		UpdateScripts:       *update,
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("KUBECONFIG", "/nonexistent")
+			env.Setenv("HOME", env.WorkDir)
+			return nil
+		},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": status},
+	})
+}
+
+// status N COMMAND…: the command ends with the exit status N.
+func status(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: status N COMMAND [ARG…]")
+	}
+	err := ts.Exec(args[1], args[2:]...)
+	have := "0"
+	if err != nil {
+		have = err.Error()
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			have = strconv.Itoa(exit.ExitCode())
+		}
+	}
+	if have != args[0] {
+		ts.Fatalf("exit status %s, want %s", have, args[0])
+	}
+}
