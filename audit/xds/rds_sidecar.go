@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	httpProxyRoute = "http_proxy"
-	unixRoutePrefix     = "unix://"
+	httpProxyRoute  = "http_proxy"
+	unixRoutePrefix = "unix://"
 )
 
 // routeName is a sidecar's route name read back (RDS-1).

@@ -133,7 +133,7 @@ func corsPolicy(in *networking.CorsPolicy) *corsv3.CorsPolicy {
 	}
 	if in.AllowOrigins != nil {
 		for _, origin := range in.AllowOrigins {
-			if m := stringMatcher(origin); m != nil {
+			if m := stringMatch(origin); m != nil {
 				out.AllowOriginStringMatch = append(out.AllowOriginStringMatch, m)
 			}
 		}

@@ -89,7 +89,7 @@ func headerMatch(name string, in *networking.StringMatch) *routev3.HeaderMatcher
 	out := &routev3.HeaderMatcher{Name: name}
 	if presentMatch(in) {
 		out.HeaderMatchSpecifier = &routev3.HeaderMatcher_PresentMatch{PresentMatch: true}
-	} else if m := stringMatcher(in); m != nil {
+	} else if m := stringMatch(in); m != nil {
 		out.HeaderMatchSpecifier = &routev3.HeaderMatcher_StringMatch{StringMatch: m}
 	}
 	return out
@@ -99,14 +99,14 @@ func queryMatch(name string, in *networking.StringMatch) *routev3.QueryParameter
 	out := &routev3.QueryParameterMatcher{Name: name}
 	if presentMatch(in) {
 		out.QueryParameterMatchSpecifier = &routev3.QueryParameterMatcher_PresentMatch{PresentMatch: true}
-	} else if m := stringMatcher(in); m != nil {
+	} else if m := stringMatch(in); m != nil {
 		out.QueryParameterMatchSpecifier = &routev3.QueryParameterMatcher_StringMatch{StringMatch: m}
 	}
 	return out
 }
 
-// stringMatcher translates a string match; nil if it has no type.
-func stringMatcher(in *networking.StringMatch) *matcherv3.StringMatcher {
+// stringMatch translates a string match; nil if it has no type.
+func stringMatch(in *networking.StringMatch) *matcherv3.StringMatcher {
 	switch m := in.GetMatchType().(type) {
 	case *networking.StringMatch_Exact:
 		return &matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Exact{Exact: m.Exact}}
@@ -140,7 +140,7 @@ func claimMatch(name string, in *networking.StringMatch) *matcherv3.MetadataMatc
 			Segment: &matcherv3.MetadataMatcher_PathSegment_Key{Key: key},
 		})
 	}
-	value := &matcherv3.ValueMatcher{MatchPattern: &matcherv3.ValueMatcher_StringMatch{StringMatch: stringMatcher(in)}}
+	value := &matcherv3.ValueMatcher{MatchPattern: &matcherv3.ValueMatcher_StringMatch{StringMatch: stringMatch(in)}}
 	list := &matcherv3.ValueMatcher{MatchPattern: &matcherv3.ValueMatcher_ListMatch{
 		ListMatch: &matcherv3.ListMatcher{MatchPattern: &matcherv3.ListMatcher_OneOf{OneOf: value}},
 	}}
