@@ -1,6 +1,10 @@
 package scope
 
 import (
+	"slices"
+	"strconv"
+	"strings"
+
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/mesh-audit/mesh-audit/audit/mesh"
@@ -48,6 +52,39 @@ func (g *MergedGateway) RouteServers(route string) []*Server {
 // AdvertisesHTTP3 reports a route configuration whose responses carry an
 // alt-svc header (PILOT_ENABLE_QUIC_LISTENERS).
 func (g *MergedGateway) AdvertisesHTTP3(route string) bool { return g != nil && g.http3[route] }
+
+// ServicePorts are the servers' ports that a route configuration's port stands
+// for, sorted: what EnvoyFilters match a router's portNumber against; nil if no
+// route configuration has the port. A route name that istiod does not read a
+// port from counts as 0.
+func (g *MergedGateway) ServicePorts(port int) []int {
+	if g == nil {
+		return nil
+	}
+	var ports []int
+	for route, servers := range g.routes {
+		if routePort(route) != port {
+			continue
+		}
+		for _, s := range servers {
+			ports = append(ports, int(s.Spec.GetPort().GetNumber()))
+		}
+	}
+	slices.Sort(ports)
+	return slices.Compact(ports)
+}
+
+// routePort reads the port of a route name back (Istio ParseGatewayRDSRouteName).
+func routePort(route string) int {
+	number := ""
+	if rest, ok := strings.CutPrefix(route, "http."); ok {
+		number = rest
+	} else if fields := strings.Split(route, "."); fields[0] == "https" && len(fields) == 5 {
+		number = fields[1]
+	}
+	port, _ := strconv.Atoi(number)
+	return port
+}
 
 // MergedPort is servers that share port, bind and protocol.
 type MergedPort struct {

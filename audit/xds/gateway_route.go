@@ -10,6 +10,7 @@ import (
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/mesh-audit/mesh-audit/audit/mesh"
 	"github.com/mesh-audit/mesh-audit/audit/result"
@@ -44,15 +45,15 @@ func (b *Builder) GatewayRoute(s *scope.Scope, p *mesh.Proxy, name string) *resu
 	merged := b.scoper.MergedGateway(p)
 	servers := merged.RouteServers(name)
 	rc := &routev3.RouteConfiguration{Name: name, ValidateClusters: wrapperspb.Bool(false)}
-	if len(servers) == 0 {
-		return &result.Resource{Name: name, Bytes: int64(proto.Size(rc))}
-	}
 	r := &gatewayRoute{
-		Builder: b, s: s, p: p,
+		Builder: b, s: s, p: p, merged: merged,
 		altSvc:       merged.AdvertisesHTTP3(name),
 		attemptCount: b.proxyHeaders(p, gatewayClass).attemptCount,
 		byHost:       map[string]*routerVirtualHost{},
 		routes:       map[boundVirtualService][]*routev3.Route{},
+	}
+	if len(servers) == 0 {
+		return r.resource(rc, nil, nil)
 	}
 	for _, server := range servers {
 		r.server(server)
@@ -70,8 +71,9 @@ func (b *Builder) GatewayRoute(s *scope.Scope, p *mesh.Proxy, name string) *resu
 // gatewayRoute is a route configuration in the making.
 type gatewayRoute struct {
 	*Builder
-	s *scope.Scope
-	p *mesh.Proxy
+	s      *scope.Scope
+	p      *mesh.Proxy
+	merged *scope.MergedGateway
 
 	altSvc, attemptCount bool
 
@@ -256,7 +258,7 @@ func (r *gatewayRoute) noCommonHost(server *scope.Server, vs *mesh.VirtualServic
 	}
 }
 
-// resource takes the route configuration apart.
+// resource patches the route configuration and takes it apart.
 func (r *gatewayRoute) resource(rc *routev3.RouteConfiguration, hosts []*routerVirtualHost, servers []*scope.Server) *result.Resource {
 	by := map[string]result.Ref{}
 	for _, h := range hosts {
@@ -269,14 +271,38 @@ func (r *gatewayRoute) resource(rc *routev3.RouteConfiguration, hosts []*routerV
 			by[h.Name] = servers[0].Gateway.Ref()
 		}
 	}
-	out := &result.Resource{Name: rc.Name, Bytes: int64(proto.Size(rc)), Parts: routeParts(rc)}
-	for i := range out.Parts {
-		if part := &out.Parts[i]; part.By.IsZero() {
-			part.By = by[part.Name]
+	if patches := r.patchesFor(r.p); patchesRoutes(patches, networking.EnvoyFilter_GATEWAY) {
+		added := r.patchRoutes(rc, patches, networking.EnvoyFilter_GATEWAY, r.merged.ServicePorts)
+		for vh, patch := range added {
+			if _, ok := by[vh.GetName()]; !ok {
+				by[vh.GetName()] = patch.Filter.Ref()
+			}
 		}
+	}
+	out := &result.Resource{Name: rc.GetName(), Bytes: int64(proto.Size(rc)), Parts: routeParts(rc)}
+	for i := range out.Parts {
+		part := &out.Parts[i]
+		part.By, part.Service = by[part.Name], soleHost(part.To)
 	}
 	out.Because = r.serverReasons("RDS-2", servers)
 	return out
+}
+
+// soleHost is the one service host that all clusters of a virtual host lead
+// to; empty if there are several or none.
+func soleHost(to []string) string {
+	sole := ""
+	for _, name := range to {
+		host := parseClusterName(name).Host
+		if host == "" {
+			continue
+		}
+		if sole != "" && sole != host {
+			return ""
+		}
+		sole = host
+	}
+	return sole
 }
 
 // serverReasons interns one reason for each Gateway of the servers.
