@@ -114,16 +114,20 @@ func (v *View) rowsOfSlice(slice *snapshot.EndpointSlice, s *Service) []Endpoint
 }
 
 func (v *View) portRows(slice *snapshot.EndpointSlice, pod *snapshot.Pod, address string, extra []string, health Health) []Endpoint {
+	backend := v.podBackend(pod)
+	if backend.Network == "" {
+		if network := v.network(address, nil); network != "" {
+			located := *backend
+			located.Network, located.Labels = network, augmented(backend.Labels, "", "", "", network)
+			backend = &located
+		}
+	}
 	out := make([]Endpoint, 0, len(slice.Ports))
 	for i := range slice.Ports {
-		row := *v.podRow(pod)
-		if row.Network == "" {
-			if row.Network = v.network(address, nil); row.Network != "" {
-				row.Labels = augmented(row.Labels, "", "", "", row.Network)
-			}
-		}
-		row.Address, row.Extra, row.Port, row.PortName, row.Health = address, extra, slice.Ports[i].Port, slice.Ports[i].Name, health
-		out = append(out, row)
+		out = append(out, Endpoint{
+			Backend: backend, Address: address, Extra: extra, Port: slice.Ports[i].Port, PortName: slice.Ports[i].Name,
+			Health: health, Kubernetes: true,
+		})
 	}
 	return out
 }

@@ -3,9 +3,10 @@ package mesh
 import (
 	"slices"
 	"sort"
+	"strconv"
+	"strings"
 
 	"github.com/mesh-audit/mesh-audit/audit/result"
-	"github.com/mesh-audit/mesh-audit/audit/snapshot"
 )
 
 // gaps collects what the model leaves out of a mesh.
@@ -95,16 +96,61 @@ func (v *View) settingGaps(g *gaps) {
 			}
 		}
 	}
-	if len(v.Networks.GetNetworks()) > 0 {
-		g.all("meshNetworks is set: gateways to other networks are not modelled")
+	if name := v.environment("SHARED_MESH_CONFIG"); name != "" {
+		g.unmodelled(v.istiodRef(), "istiod reads a second mesh config from ConfigMap "+name+", which is not looked at")
 	}
-	networks := map[string]bool{}
+	if v.severalNetworks() {
+		g.all("the mesh has several networks: services and endpoints of other clusters are not in the input")
+	}
+	if n := v.unallocated(); n > 0 {
+		g.all(strconv.Itoa(n) + " ServiceEntry hosts have no address in their status, and proxies with DNS capture would use one: " +
+			"they are taken to have none")
+	}
+}
+
+// environment is a variable of the view's istiod; "" if unset.
+func (v *View) environment(name string) string {
+	if v.Istiod == nil {
+		return ""
+	}
+	for _, e := range v.Istiod.Env {
+		if e.Name == name {
+			return e.Value
+		}
+	}
+	return ""
+}
+
+func (v *View) severalNetworks() bool {
+	if len(v.Networks.GetNetworks()) > 1 {
+		return true
+	}
+	network, found := "", false
 	for i := range v.Endpoints.Rows {
-		networks[v.Endpoints.Rows[i].Network] = true
+		switch row := &v.Endpoints.Rows[i]; {
+		case !found:
+			network, found = row.Network, true
+		case row.Network != network:
+			return true
+		}
 	}
-	if len(networks) > 1 {
-		g.all("endpoints are in several networks: gateways between them are not modelled")
+	return false
+}
+
+// unallocated counts the hosts that istiod's controller would give addresses to
+// and that have none, if some proxy uses such addresses (REG-21).
+func (v *View) unallocated() int {
+	if !v.Flags.IPAutoallocate || !slices.ContainsFunc(v.Proxies, (*Proxy).UsesAutoAllocated) {
+		return 0
 	}
+	n := 0
+	for _, s := range v.Services {
+		if s.Entry != nil && s.Address == unspecified && s.AutoV4 == "" && s.AutoV6 == "" && s.Resolution != Passthrough &&
+			!strings.EqualFold(s.Labels[autoallocateLabel], "false") && (!wildcard(s.Host) || s.Resolution == DynamicDNS) {
+			n++
+		}
+	}
+	return n
 }
 
 func isFlag(name string) bool {
@@ -125,55 +171,4 @@ func sortGaps(list []result.Gap) {
 		}
 		return a.Text < b.Text
 	})
-}
-
-// settings reads the view's mesh config and networks.
-func (v *View) settings(snap *snapshot.Snapshot, g *gaps) {
-	v.Config = DefaultMeshConfig()
-	v.Networks, _, _ = ParseMeshNetworks("")
-	cm := v.meshConfigMap(snap)
-	text := snap.Overrides.MeshConfigYAML
-	var object result.Ref
-	if text == "" && cm != nil {
-		text, object = cm.Data["mesh"], cm.Ref()
-	}
-	cfg, unknown, err := ApplyMeshConfig(text, v.Config)
-	switch {
-	case err != nil:
-		g.add(result.Gap{Kind: result.Unread, Object: object, All: true, Text: err.Error() + ": istiod's defaults are taken"})
-	case snap.Overrides.MeshConfig != nil && snap.Overrides.MeshConfigYAML == "":
-		v.Config = snap.Overrides.MeshConfig
-	default:
-		v.Config = cfg
-	}
-	for _, path := range unknown {
-		g.unmodelled(object, "mesh config field "+path+" is not known to this version of mesh-audit")
-	}
-	if cm != nil {
-		networks, unknown, err := ParseMeshNetworks(cm.Data["meshNetworks"])
-		if err != nil {
-			g.add(result.Gap{Kind: result.Unread, Object: cm.Ref(), All: true, Text: err.Error()})
-		}
-		for _, path := range unknown {
-			g.unmodelled(cm.Ref(), "meshNetworks field "+path+" is not known to this version of mesh-audit")
-		}
-		v.Networks = networks
-	}
-	v.RootNamespace = v.Config.GetRootNamespace()
-}
-
-// meshConfigMap is the ConfigMap that istiod reads in its own namespace: "istio",
-// or "istio-<revision>" (Istio pilot/pkg/bootstrap/mesh.go).
-func (v *View) meshConfigMap(snap *snapshot.Snapshot) *snapshot.ConfigMap {
-	name := "istio"
-	if v.Revision != DefaultRevision {
-		name = "istio-" + v.Revision
-	}
-	for i := range snap.ConfigMaps {
-		cm := &snap.ConfigMaps[i]
-		if cm.Name == name && cm.Namespace == v.Namespace {
-			return cm
-		}
-	}
-	return nil
 }

@@ -48,7 +48,7 @@ func (v *View) readMetadata(p *Proxy, env map[string]string, g *gaps) {
 	}
 	p.Network, p.Cluster, p.Node = raw["NETWORK"], firstNonEmpty(raw["CLUSTER_ID"], v.Cluster), raw["NODE_NAME"]
 	p.MeshID = raw["MESH_ID"]
-	p.WorkloadName = firstNonEmpty(raw["WORKLOAD_NAME"], workloadName(p.Pod))
+	p.WorkloadName = raw["WORKLOAD_NAME"]
 	p.TrustDomain = firstNonEmpty(env["TRUST_DOMAIN"], v.Config.GetTrustDomain())
 	v.place(p)
 	p.CanonicalName, p.CanonicalRevision = CanonicalService(p.Labels, p.WorkloadName)

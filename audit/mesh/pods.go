@@ -14,16 +14,16 @@ type podKey struct{ namespace, name string }
 // podIndex finds pods as istiod's pod cache does (Istio
 // pilot/pkg/serviceregistry/kube/controller/pod.go).
 type podIndex struct {
-	byKey   map[podKey]*snapshot.Pod   // all that the informer holds: no failed ones
-	byIP    map[string][]*snapshot.Pod // ready ones, by primary address
-	byPlace map[string][]*snapshot.Pod // ready ones, by namespace
-	rows    map[*snapshot.Pod]*Endpoint
+	byKey    map[podKey]*snapshot.Pod   // all that the informer holds: no failed ones
+	byIP     map[string][]*snapshot.Pod // ready ones, by primary address
+	byPlace  map[string][]*snapshot.Pod // ready ones, by namespace
+	backends map[*snapshot.Pod]*Backend // made when asked for
 }
 
 func (v *View) indexPods(snap *snapshot.Snapshot) {
 	v.pods = &podIndex{
 		byKey: make(map[podKey]*snapshot.Pod, len(snap.Pods)), byIP: map[string][]*snapshot.Pod{},
-		byPlace: map[string][]*snapshot.Pod{}, rows: map[*snapshot.Pod]*Endpoint{},
+		byPlace: map[string][]*snapshot.Pod{}, backends: map[*snapshot.Pod]*Backend{},
 	}
 	for i := range snap.Pods {
 		pod := &snap.Pods[i]
@@ -39,14 +39,13 @@ func (v *View) indexPods(snap *snapshot.Snapshot) {
 	}
 }
 
-// podRow is what all endpoints of a pod share (Istio
-// pilot/pkg/serviceregistry/kube/controller/endpoint_builder.go); nil: an
-// endpoint without a pod.
-func (v *View) podRow(pod *snapshot.Pod) *Endpoint {
-	if row := v.pods.rows[pod]; row != nil {
+// podBackend is the backend of a pod's endpoints, and with nil of those without
+// a pod (Istio pilot/pkg/serviceregistry/kube/controller/endpoint_builder.go).
+func (v *View) podBackend(pod *snapshot.Pod) *Backend {
+	if row := v.pods.backends[pod]; row != nil {
 		return row
 	}
-	row := &Endpoint{Cluster: v.Cluster, Kubernetes: true, TLSMode: tlsDisabled}
+	row := &Backend{Cluster: v.Cluster, TLSMode: tlsDisabled}
 	ip := ""
 	var labels map[string]string
 	if pod != nil {
@@ -68,7 +67,7 @@ func (v *View) podRow(pod *snapshot.Pod) *Endpoint {
 	row.Network = v.network(ip, labels)
 	row.Labels = augmented(labels, v.Cluster, row.Locality, row.Node, row.Network)
 	row.Network = row.Labels[networkLabel]
-	v.pods.rows[pod] = row
+	v.pods.backends[pod] = row
 	return row
 }
 

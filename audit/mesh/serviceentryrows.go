@@ -88,6 +88,7 @@ func (v *View) entryRows(s *Service, workloads []*workloadInstance) []Endpoint {
 // the host itself.
 func (v *View) hostRows(s *Service, ports []*networking.ServicePort) []Endpoint {
 	var out []Endpoint
+	backend := &Backend{Cluster: v.Cluster, Namespace: s.Namespace, Workload: s.ObjectName, TLSMode: tlsDisabled}
 	for _, port := range ports {
 		if port == nil {
 			continue
@@ -97,8 +98,7 @@ func (v *View) hostRows(s *Service, ports []*networking.ServicePort) []Endpoint 
 			target = port.GetTargetPort()
 		}
 		out = append(out, Endpoint{
-			Address: s.Host, Port: int(target), PortName: port.GetName(), ServicePort: int(port.GetNumber()),
-			Cluster: v.Cluster, Namespace: s.Namespace, Workload: s.ObjectName, TLSMode: tlsDisabled,
+			Backend: backend, Address: s.Host, Port: int(target), PortName: port.GetName(), ServicePort: int(port.GetNumber()),
 		})
 	}
 	return out

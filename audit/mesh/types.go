@@ -152,23 +152,11 @@ func (s *Service) Port(number int) *Port {
 // Endpoint is one row: one address of one port of one service. Rows of one
 // (host, namespace) are contiguous, in istiod's order.
 type Endpoint struct {
-	Address    string            // IP, host name, or unix path
-	Port       int               // target port
-	PortName   string            // the SERVICE port's name; rows match ports by it (EDS-2)
-	Labels     map[string]string // workload labels and istiod's topology labels (EDS-3)
-	Locality   string            // "region/zone/subzone"; "" if unknown
-	Network    string
-	Cluster    string
-	Node       string
-	Weight     uint32 // 0: default 1
+	*Backend          // shared by all rows of one workload; never nil
+	Address    string // IP, host name, or unix path
+	Port       int    // target port
+	PortName   string // the SERVICE port's name; rows match ports by it (EDS-2)
 	Health     Health
-	MTLS       bool   // tlsMode istio
-	TLSMode    string // security.istio.io/tlsMode as istiod keeps it: "istio", "disabled" or what a label says
-	Identity   string // service account as istiod's SPIFFE identity "spiffe://td/ns/x/sa/y", or ""
-	Namespace  string // of the workload
-	Workload   string // workload name
-	Hostname   string // pod hostname and subdomain, for the name table
-	Subdomain  string
 	Kubernetes bool // from the Kubernetes registry: an EndpointSlice, or a WorkloadEntry that a Service selects
 	// ServicePort is the number of the ServiceEntry port that the row is for
 	// (istiod's LegacyClusterPortKey); 0 for the Kubernetes registry, whose rows
@@ -176,7 +164,25 @@ type Endpoint struct {
 	ServicePort int
 	// Extra are the further addresses of a dual-stack pod; nil without ISTIO_DUAL_STACK.
 	Extra []string
-	Pod   string // pod name; "" if none
+}
+
+// Backend is the workload behind endpoints: a pod, a WorkloadEntry, an address
+// that nothing is known of.
+type Backend struct {
+	Labels    map[string]string // workload labels and istiod's topology labels (EDS-3)
+	Locality  string            // "region/zone/subzone"; "" if unknown
+	Network   string
+	Cluster   string
+	Node      string
+	Weight    uint32 // 0: default 1
+	MTLS      bool   // tlsMode istio
+	TLSMode   string // security.istio.io/tlsMode as istiod keeps it: "istio", "disabled" or what a label says
+	Identity  string // service account as istiod's SPIFFE identity "spiffe://td/ns/x/sa/y", or ""
+	Namespace string // of the workload
+	Workload  string // workload name
+	Hostname  string // pod hostname and subdomain, for the name table
+	Subdomain string
+	Pod       string // pod name; "" if none
 }
 
 // Health of an endpoint, as istiod knows it.
@@ -241,7 +247,7 @@ type Proxy struct {
 	CanonicalName                    string // service.istio.io/canonical-name as the agent reports it
 	CanonicalRevision                string
 	MeshID                           string
-	WorkloadName                     string // as in metadata WORKLOAD_NAME
+	WorkloadName                     string // metadata WORKLOAD_NAME; "" if the agent does not report it
 	Workload                         string // "deployment/reviews-v1", for people
 	Metadata                         Metadata
 	Config                           *meshconfig.ProxyConfig // effective; never nil

@@ -88,35 +88,33 @@ func (v *View) entryInstance(entry *networking.WorkloadEntry, m *snapshot.Meta, 
 		locality = labelledLocality(labels)
 	}
 	network := firstNonEmpty(entry.GetNetwork(), labels[networkLabel])
-	row := Endpoint{
-		Address: address, Locality: locality, Network: entry.GetNetwork(), Cluster: v.Cluster,
-		Weight: entry.GetWeight(), Namespace: m.Namespace, TLSMode: tlsDisabled,
+	backend := &Backend{
+		Locality: locality, Network: entry.GetNetwork(), Cluster: v.Cluster,
+		Weight: entry.GetWeight(), Namespace: m.Namespace, Workload: m.Name, TLSMode: tlsDisabled,
 		Labels: augmented(labels, v.Cluster, locality, "", network),
 	}
-	row.Workload = m.Name
 	if name, found := m.Labels[workloadNameLabel]; found {
-		row.Workload = name
+		backend.Workload = name
 	}
 	if group, found := m.Annotations[registrationAnnotation]; found {
-		row.Workload = group
+		backend.Workload = group
 	}
 	if account := entry.GetServiceAccount(); account != "" {
-		row.Identity, row.TLSMode = v.Identity(m.Namespace, account), "istio"
+		backend.Identity, backend.TLSMode = v.Identity(m.Namespace, account), "istio"
 	}
 	if mode, found := labels[tlsModeLabel]; found {
-		row.TLSMode = mode
+		backend.TLSMode = mode
 	}
-	row.MTLS = row.TLSMode == "istio"
+	backend.MTLS = backend.TLSMode == "istio"
 	_, err := netip.ParseAddr(address)
 	return &workloadInstance{
-		kind: workloadKindEntry, namespace: m.Namespace, name: m.Name, row: row, ports: entry.GetPorts(),
+		kind: workloadKindEntry, namespace: m.Namespace, name: m.Name, row: Endpoint{Backend: backend, Address: address}, ports: entry.GetPorts(),
 		onlyDNS: strings.HasPrefix(address, unixPrefix) || address != "" && err != nil,
 	}
 }
 
 func (v *View) podInstance(pod *snapshot.Pod) *workloadInstance {
-	row := *v.podRow(pod)
-	row.Address, row.Health = pod.IPs[0], Healthy
+	row := Endpoint{Backend: v.podBackend(pod), Address: pod.IPs[0], Health: Healthy}
 	if v.Flags.DualStack && len(pod.IPs) > 1 {
 		row.Extra = pod.IPs[1:]
 	}

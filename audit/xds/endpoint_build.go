@@ -162,9 +162,9 @@ func (e *endpointSource) addGateways(to *localityGroup, weights map[networkGatew
 		if e.view.Flags.TelemetryLabel && e.view.Flags.EndpointTelemetryLabel {
 			meta.FilterMetadata["istio"] = workloadMetadata(";;;;" + gw.cluster)
 		}
-		row := &mesh.Endpoint{Network: gw.network, Cluster: gw.cluster, Labels: map[string]string{
+		row := &mesh.Endpoint{Backend: &mesh.Backend{Network: gw.network, Cluster: gw.cluster, Labels: map[string]string{
 			networkLabel: gw.network, "topology.istio.io/cluster": gw.cluster,
-		}}
+		}}}
 		to.add(row, &endpointv3.LbEndpoint{
 			HostIdentifier:      &endpointv3.LbEndpoint_Endpoint{Endpoint: &endpointv3.Endpoint{Address: socketAddress(gw.address, int(gw.port))}},
 			LoadBalancingWeight: wrapperspb.UInt32(max(weights[gw], 1)),
