@@ -266,19 +266,19 @@ func (out *parsed) add(it *item, h head, k kind, ref result.Ref) {
 	} else {
 		warnings, p = decodeKubernetes(it, obj)
 	}
-	for i := range warnings {
-		out.warn(ref, &warnings[i])
-	}
 	if p == nil {
 		settleMeta(obj, h)
 		if p = validate(obj); p != nil {
 			field, _, _ := strings.Cut(p.text, " ")
-			p.line = it.lineOf(strings.TrimSuffix(field, ":"), "")
+			p.line = it.lineNear(strings.TrimSuffix(field, ":"))
 		}
 	}
 	if p != nil {
 		out.fail(ref, it.line, p)
 		return
+	}
+	for i := range warnings {
+		out.warn(ref, &warnings[i])
 	}
 	out.objects = append(out.objects, Object{Obj: obj, Source: ref.Source})
 }

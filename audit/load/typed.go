@@ -137,20 +137,25 @@ func (it *item) lineOf(field, value string) int {
 	return findLine(root, strings.FieldsFunc(field, func(r rune) bool { return r == '.' || r == '[' || r == ']' }), value)
 }
 
+// lineNear is lineOf for a field that may be missing: the line of what it is
+// missing from.
+func (it *item) lineNear(field string) int {
+	for field != "" {
+		if line := it.lineOf(field, ""); line > 0 {
+			return line
+		}
+		field = field[:max(strings.LastIndexAny(field, ".["), 0)]
+	}
+	return 0
+}
+
 func findLine(n *yaml.Node, path []string, value string) int {
 	n = dealias(n)
 	if len(path) == 0 {
 		if value == "" || jsonType(n) == value {
 			return n.Line
 		}
-		if n.Kind == yaml.SequenceNode {
-			for _, c := range n.Content {
-				if jsonType(dealias(c)) == value {
-					return c.Line
-				}
-			}
-		}
-		return 0
+		return lineOfType(n, value)
 	}
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -176,6 +181,18 @@ func findLine(n *yaml.Node, path []string, value string) int {
 			if line := findLine(c, path, value); line > 0 {
 				return line
 			}
+		}
+	}
+	return 0
+}
+
+// lineOfType finds the first element of a list, or value of a mapping, that is
+// of a JSON type.
+func lineOfType(n *yaml.Node, value string) int {
+	for i, c := range n.Content {
+		isKey := n.Kind == yaml.MappingNode && i%2 == 0
+		if !isKey && jsonType(dealias(c)) == value {
+			return c.Line
 		}
 	}
 	return 0
