@@ -48,7 +48,7 @@ func attaches(policy targetable, namespace string, p *mesh.Proxy) bool {
 	gateway, isGatewayAPI := p.Labels[gatewayNameLabel]
 	refs := targetRefs(policy)
 	if len(refs) == 0 {
-		return subsetOf(policy.GetSelector().GetMatchLabels(), p.Labels)
+		return mesh.LabelsSubset(policy.GetSelector().GetMatchLabels(), p.Labels)
 	}
 	if !isGatewayAPI || namespace != p.Namespace {
 		return false

@@ -2,7 +2,6 @@ package scope
 
 import (
 	"cmp"
-	"net/netip"
 	"slices"
 	"strings"
 
@@ -48,7 +47,7 @@ type writtenRule struct {
 func indexRules(view *mesh.View) *ruleIndex {
 	x := &ruleIndex{root: view.RootNamespace, local: map[string]*ruleSet{}, exported: map[string]*ruleSet{}, rootLocal: newRuleSet()}
 	for _, cfg := range view.DestinationRules {
-		x.written = append(x.written, writtenRule{&cfg.Meta, withFullHost(cfg, view.Domain), ruleExportTo(cfg.Spec)})
+		x.written = append(x.written, writtenRule{&cfg.Meta, withFullHost(cfg, view), ruleExportTo(cfg.Spec)})
 	}
 	slices.SortStableFunc(x.written, compareRules)
 	enhanced := view.Flags.EnhancedDestinationRuleMerge
@@ -77,8 +76,8 @@ func indexRules(view *mesh.View) *ruleIndex {
 }
 
 // withFullHost is the rule's spec with a short host expanded by its namespace (DR-1).
-func withFullHost(cfg *snapshot.Config[*networking.DestinationRule], domain string) *networking.DestinationRule {
-	host := fullHost(cfg.Spec.GetHost(), cfg.Namespace, domain)
+func withFullHost(cfg *snapshot.Config[*networking.DestinationRule], view *mesh.View) *networking.DestinationRule {
+	host := view.ResolveHost(cfg.Spec.GetHost(), cfg.Namespace)
 	if host == cfg.Spec.GetHost() && cfg.Spec != nil {
 		return cfg.Spec
 	}
@@ -88,24 +87,6 @@ func withFullHost(cfg *snapshot.Config[*networking.DestinationRule], domain stri
 	}
 	spec.Host = host
 	return spec
-}
-
-// fullHost expands a host name without a dot (VIS-7; Istio
-// pilot/pkg/model/config.go ResolveShortnameToFQDN).
-func fullHost(host, namespace, domain string) string {
-	if host == "" || host == "*" || strings.Contains(host, ".") {
-		return host
-	}
-	if _, err := netip.ParseAddr(host); err == nil {
-		return host
-	}
-	if namespace != "" {
-		host += "." + namespace
-	}
-	if domain != "" {
-		host += ".svc." + domain
-	}
-	return host
 }
 
 // ruleExportTo is a rule's exportTo as a set; one with a workloadSelector is private (VIS-9).
@@ -229,7 +210,7 @@ func coversAll(list, of []string) bool {
 	return !slices.ContainsFunc(of, func(e string) bool { return !slices.Contains(list, e) })
 }
 
-func sameLabels(a, b map[string]string) bool { return len(a) == len(b) && subsetOf(a, b) }
+func sameLabels(a, b map[string]string) bool { return len(a) == len(b) && mesh.LabelsSubset(a, b) }
 
 // absorb merges another DestinationRule of the host into r: subsets with new
 // names are added, the traffic policy is taken if r has none.

@@ -123,7 +123,7 @@ func (c *destinationCollector) add(d *networking.Destination, route, list string
 func (b *importer) pullIn(l *EgressListener) {
 	for _, vs := range l.VirtualServices {
 		for _, d := range b.virtualServices.destinationsOf(vs, b.ns) {
-			svc := b.visible.lookup(d.host, b.ns)
+			svc := b.view.Service(d.host, b.ns)
 			if svc == nil {
 				svc = b.pick(d.host)
 			}

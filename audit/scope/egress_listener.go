@@ -14,6 +14,7 @@ import (
 // namespace (Istio pilot/pkg/model/sidecar.go).
 type importer struct {
 	*Scoper
+	from    source
 	sidecar *sidecarConfig // nil: the default scope, or a router
 	ns      string
 
@@ -49,7 +50,7 @@ func (b *importer) candidates(hosts *egressHosts) []*mesh.Service {
 	var out []*mesh.Service
 	for owner, set := range hosts.byNamespace {
 		for host := range set.exact {
-			if svc := b.visible.lookup(host, owner); svc != nil && b.visible.visible(svc, b.ns) {
+			if svc := b.view.Service(host, owner); svc != nil && b.visible.visible(svc, b.ns) {
 				out = append(out, svc)
 			}
 		}
@@ -155,8 +156,14 @@ func (b *importer) oneNamespace(l *EgressListener, services []*Service) []*Servi
 	})
 }
 
-// hostReasons words why an entry of a listener imports a service, once for each entry.
+// hostReasons words why an entry of a listener imports a service, once for
+// each entry; a router's reason needs no listener.
 func (b *importer) hostReasons(l *EgressListener) func(*mesh.Service, int) result.ReasonID {
+	if b.from != fromSidecar {
+		why := b.rec.Included(result.Reason{Rule: "SC-4", Word: "visible",
+			Text: "a gateway gets every service that is visible to its namespace; Sidecars do not narrow it"})
+		return func(svc *mesh.Service, _ int) result.ReasonID { return b.becauseVisible(svc, why) }
+	}
 	if b.sidecar == nil {
 		why := b.rec.Included(result.Reason{Rule: "SC-2", Word: "default-scope",
 			Text: "no Sidecar applies: istiod's default scope imports every visible service"})

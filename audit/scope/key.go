@@ -173,7 +173,7 @@ func (x *keyIndex) labels(p *mesh.Proxy) string {
 	pairs := map[string]bool{}
 	note := func(selectors []map[string]string) {
 		for _, labels := range selectors {
-			if !subsetOf(labels, p.Labels) {
+			if !mesh.LabelsSubset(labels, p.Labels) {
 				continue
 			}
 			for k, v := range labels {

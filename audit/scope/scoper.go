@@ -26,7 +26,7 @@ type Scoper struct {
 
 	plains  map[plainKey]*Service
 	imports map[importsKey]*imports
-	common  map[importsKey]*imported // of namespaces that are like others
+	common  map[source]*imported // of namespaces that are like others
 
 	gateways gatewayMemo
 }
@@ -37,7 +37,7 @@ func NewScoper(view *mesh.View, rec Recorder) *Scoper {
 		view: view, rec: rec, explains: Explains(rec), memo: map[Key]*Scope{},
 		visible: newVisibility(view), sidecars: indexSidecars(view), virtualServices: indexVirtualServices(view),
 		rules: indexRules(view), keys: indexKeys(view),
-		plains: map[plainKey]*Service{}, imports: map[importsKey]*imports{}, common: map[importsKey]*imported{},
+		plains: map[plainKey]*Service{}, imports: map[importsKey]*imports{}, common: map[source]*imported{},
 	}
 }
 
@@ -54,11 +54,6 @@ func (s *Scoper) VisibleServices(namespace string) []*mesh.Service {
 }
 
 // For returns a proxy's scope. Proxies with the same Key share it.
-//
-// A router gets the gateways' own scope of its namespace (SC-4). A running
-// istiod may instead reuse the default scope of a sidecar that connected
-// before it in the same namespace, which can differ in SC-14 and SC-16
-// (TRAP-3); that depends on the order of connections and is not modelled.
 func (s *Scoper) For(p *mesh.Proxy) *Scope {
 	var cfg *sidecarConfig
 	var gateways *MergedGateway
@@ -67,8 +62,10 @@ func (s *Scoper) For(p *mesh.Proxy) *Scope {
 	} else {
 		cfg = s.sidecars.choose(p)
 	}
-	in := s.importsOf(p.Kind, cfg, p.Namespace)
+	from, other := s.sidecars.sourceFor(p)
+	in := s.importsOf(from, cfg, p.Namespace)
 	key := s.key(p, cfg, gateways, in)
+	key.shared = from == fromSidecarsRouter
 	if known := s.memo[key]; known != nil {
 		return known
 	}
@@ -79,6 +76,24 @@ func (s *Scoper) For(p *mesh.Proxy) *Scope {
 	if p.Kind == mesh.RouterProxy && s.view.Flags.FilterGatewayClusterConfig {
 		made.Services = s.filterForGateway(p, gateways, in.services)
 	}
+	made.OrderDependent = from != other && !sameServices(in.services, s.importsOf(other, cfg, p.Namespace).services)
 	s.memo[key] = made
 	return made
+}
+
+// sameServices reports lists that make the same clusters, whatever their order.
+func sameServices(a, b []*Service) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	ports := make(map[*mesh.Service][]mesh.Port, len(a))
+	for _, svc := range a {
+		ports[svc.Service] = svc.Ports
+	}
+	for _, svc := range b {
+		if have, ok := ports[svc.Service]; !ok || !samePorts(have, svc.Ports) {
+			return false
+		}
+	}
+	return true
 }

@@ -6,7 +6,6 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/mesh-audit/mesh-audit/audit/mesh"
-	"github.com/mesh-audit/mesh-audit/audit/result"
 	"github.com/mesh-audit/mesh-audit/audit/snapshot"
 )
 
@@ -17,10 +16,12 @@ type sidecarConfig = snapshot.Config[*networking.Sidecar]
 type sidecars struct {
 	byNamespace map[string][]*sidecarConfig // those with a workloadSelector first, each part oldest first
 	root        *sidecarConfig              // of the root namespace, without a selector; nil if none
+	// defaults name the first proxy of a namespace that no Sidecar applies to.
+	defaults map[string]string
 }
 
 func indexSidecars(view *mesh.View) *sidecars {
-	out := &sidecars{byNamespace: map[string][]*sidecarConfig{}}
+	out := &sidecars{byNamespace: map[string][]*sidecarConfig{}, defaults: map[string]string{}}
 	for _, selecting := range []bool{true, false} {
 		for _, cfg := range view.Sidecars {
 			if (cfg.Spec.GetWorkloadSelector() != nil) != selecting {
@@ -32,6 +33,11 @@ func indexSidecars(view *mesh.View) *sidecars {
 			}
 		}
 	}
+	for _, p := range view.Proxies {
+		if first, ok := out.defaults[p.Namespace]; p.Kind == mesh.SidecarProxy && (!ok || p.Name < first) && out.choose(p) == nil {
+			out.defaults[p.Namespace] = p.Name
+		}
+	}
 	return out
 }
 
@@ -40,24 +46,11 @@ func indexSidecars(view *mesh.View) *sidecars {
 // namespace, also of one whose own Sidecars all select other pods.
 func (s *sidecars) choose(p *mesh.Proxy) *sidecarConfig {
 	for _, cfg := range s.byNamespace[p.Namespace] {
-		if selector := cfg.Spec.GetWorkloadSelector(); selector == nil || subsetOf(selector.GetLabels(), p.Labels) {
+		if selector := cfg.Spec.GetWorkloadSelector(); selector == nil || mesh.LabelsSubset(selector.GetLabels(), p.Labels) {
 			return cfg
 		}
 	}
 	return s.root
-}
-
-// subsetOf reports that a pod with the labels satisfies a selector.
-func subsetOf(selector, podLabels map[string]string) bool {
-	if len(selector) > len(podLabels) {
-		return false
-	}
-	for k, v := range selector {
-		if have, ok := podLabels[k]; !ok || have != v {
-			return false
-		}
-	}
-	return true
 }
 
 // imports is what a Sidecar, or the default scope, or a router gets in a
@@ -79,29 +72,56 @@ type imported struct {
 }
 
 type importsKey struct {
-	kind      mesh.ProxyKind
+	from      source
 	sidecar   *sidecarConfig
 	namespace string
 }
 
+// source is how istiod comes to a scope's services.
+type source uint8
+
+const (
+	fromSidecar        source = iota // a Sidecar, or the default scope
+	fromVisible                      // a router's own: all that is visible
+	fromSidecarsRouter               // a router that is given the default scope of a sidecar
+)
+
+// sourceFor tells where a router's services come from (SC-4). Where its
+// namespace has a sidecar that no Sidecar applies to, istiod gives the router
+// that sidecar's default scope if it was computed first, with what SC-14 and
+// SC-16 make of it (TRAP-3). That depends on the order of connections: it is
+// taken to be that of the proxies' names. other is the source of the other order.
+func (s *sidecars) sourceFor(p *mesh.Proxy) (from, other source) {
+	if p.Kind == mesh.SidecarProxy {
+		return fromSidecar, fromSidecar
+	}
+	first, ok := s.defaults[p.Namespace]
+	switch {
+	case !ok:
+		return fromVisible, fromVisible
+	case first < p.Name:
+		return fromSidecarsRouter, fromVisible
+	}
+	return fromVisible, fromSidecarsRouter
+}
+
 // importsOf computes what a Sidecar (nil: the default scope) imports in a
 // namespace, once.
-func (s *Scoper) importsOf(kind mesh.ProxyKind, cfg *sidecarConfig, ns string) *imports {
-	key := importsKey{kind, cfg, ns}
+func (s *Scoper) importsOf(from source, cfg *sidecarConfig, ns string) *imports {
+	key := importsKey{from, cfg, ns}
 	if in := s.imports[key]; in != nil {
 		return in
 	}
 	in := &imports{}
-	shared := importsKey{kind, cfg, ""}
-	if cfg == nil && s.likeOthers(kind, ns) {
-		if s.common[shared] == nil {
-			s.common[shared] = s.importFor(kind, cfg, ns)
+	if cfg == nil && s.likeOthers(from, ns) {
+		if s.common[from] == nil {
+			s.common[from] = s.importFor(from, cfg, ns)
 		}
-		in.imported = s.common[shared]
+		in.imported = s.common[from]
 	} else {
-		in.imported = s.importFor(kind, cfg, ns)
+		in.imported = s.importFor(from, cfg, ns)
 	}
-	if kind == mesh.SidecarProxy {
+	if from == fromSidecar {
 		in.policy = s.outboundPolicy(cfg)
 	}
 	in.rules = s.selectRules(ns, in.services)
@@ -112,11 +132,11 @@ func (s *Scoper) importsOf(kind mesh.ProxyKind, cfg *sidecarConfig, ns string) *
 // likeOthers reports a namespace whose default scope has nothing of its own:
 // it sees public services and VirtualServices only, and owns no service that
 // the choice of a namespace for a host would prefer or that is hidden from itself.
-func (s *Scoper) likeOthers(kind mesh.ProxyKind, ns string) bool {
+func (s *Scoper) likeOthers(from source, ns string) bool {
 	if s.explains || len(s.visible.exported[ns]) > 0 {
 		return false
 	}
-	if kind == mesh.RouterProxy {
+	if from == fromVisible {
 		return true
 	}
 	for _, svc := range s.visible.byNamespace[ns] {
@@ -127,14 +147,14 @@ func (s *Scoper) likeOthers(kind mesh.ProxyKind, ns string) bool {
 	return s.virtualServices.onlyPublic(ns)
 }
 
-func (s *Scoper) importFor(kind mesh.ProxyKind, cfg *sidecarConfig, ns string) *imported {
-	b := &importer{Scoper: s, sidecar: cfg, ns: ns, position: map[string]int{}}
+// importFor computes what is imported in a namespace.
+func (s *Scoper) importFor(from source, cfg *sidecarConfig, ns string) *imported {
+	b := &importer{Scoper: s, from: from, sidecar: cfg, ns: ns, position: map[string]int{}}
 	b.tellHidden()
-	if kind == mesh.RouterProxy {
-		why := s.rec.Included(result.Reason{Rule: "SC-4", Word: "visible",
-			Text: "a gateway gets every service that is visible to its namespace; Sidecars do not narrow it"})
+	if from == fromVisible {
+		because := b.hostReasons(nil)
 		for _, svc := range s.visible.services(ns) {
-			b.add(s.plain(svc, s.becauseVisible(svc, why)))
+			b.add(s.plain(svc, because(svc, 0)))
 		}
 		return b.finish(nil)
 	}
@@ -151,6 +171,9 @@ func (s *Scoper) importFor(kind mesh.ProxyKind, cfg *sidecarConfig, ns string) *
 			b.add(svc)
 		}
 		b.pullIn(e)
+	}
+	if from != fromSidecar {
+		egress = nil
 	}
 	return b.finish(egress)
 }

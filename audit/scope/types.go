@@ -31,6 +31,9 @@ type Scope struct {
 	Visible []*Service
 	// OutboundPolicy is the effective outboundTrafficPolicy (SC-23); nil on routers.
 	OutboundPolicy *networking.OutboundTrafficPolicy
+	// OrderDependent says that a router would have other Services if the
+	// proxies of its namespace connected in another order (TRAP-3).
+	OrderDependent bool
 
 	imports *imports
 	scoper  *Scoper
@@ -116,6 +119,8 @@ type Key struct {
 	Families                   string // "4", "6", "46"
 	Network, Cluster, Locality string // Locality is empty where nothing in the scope depends on it
 	Features                   string // DNS capture, interception mode … that change sets or bytes
+
+	shared bool // a router that has the default scope of its namespace's sidecars (TRAP-3)
 }
 
 // DestinationRule is the rule that applies to a service for a proxy: possibly

@@ -5,8 +5,6 @@ import (
 	"strconv"
 	"strings"
 
-	meshconfig "istio.io/api/mesh/v1alpha1"
-
 	"github.com/mesh-audit/mesh-audit/audit/mesh"
 	"github.com/mesh-audit/mesh-audit/audit/result"
 )
@@ -22,16 +20,13 @@ const (
 // Istio pilot/pkg/model/push_context.go initServiceRegistry).
 type visibility struct {
 	view      *mesh.View
-	fallback  []string   // effective mesh default exportTo (VIS-1)
 	effective [][]string // exportTo by Service.Index
-	clamps    *clamps
 
 	public   []*mesh.Service
 	isPublic []bool                     // by Service.Index
 	exported map[string][]*mesh.Service // by client namespace: private and exported ones (VIS-2)
 
 	byNamespace map[string][]*mesh.Service // by the service's own namespace
-	byHost      map[string][]*mesh.Service
 	// contested are host names that services of several namespaces have.
 	contested map[string]bool
 }
@@ -39,23 +34,17 @@ type visibility struct {
 func newVisibility(view *mesh.View) *visibility {
 	v := &visibility{
 		view:        view,
-		fallback:    defaultExportTo(view.Config.GetDefaultServiceExportTo(), view.Behaviours.DefaultExportToNames),
 		effective:   make([][]string, len(view.Services)),
 		isPublic:    make([]bool, len(view.Services)),
 		exported:    map[string][]*mesh.Service{},
 		byNamespace: map[string][]*mesh.Service{},
-		byHost:      make(map[string][]*mesh.Service, len(view.Services)),
 		contested:   map[string]bool{},
-	}
-	if view.Behaviours.ServiceEntryVisibility && view.Config.GetServiceEntryVisibility().GetApplyToSidecars() {
-		v.clamps = compileClamps(view.Config.GetServiceEntryVisibility())
 	}
 	private, named := map[string][]*mesh.Service{}, map[string][]*mesh.Service{}
 	for _, svc := range view.Services {
-		if known := v.byHost[svc.Host]; len(known) > 0 && known[0].Namespace != svc.Namespace {
+		if same := view.ServicesByHost(svc.Host); len(same) > 1 && same[0].Namespace != svc.Namespace {
 			v.contested[svc.Host] = true
 		}
-		v.byHost[svc.Host] = append(v.byHost[svc.Host], svc)
 		v.byNamespace[svc.Namespace] = append(v.byNamespace[svc.Namespace], svc)
 		v.enter(svc, private, named)
 	}
@@ -74,7 +63,7 @@ func newVisibility(view *mesh.View) *visibility {
 // enter indexes one service (VIS-2). Before the combined list, private and
 // named services are kept apart.
 func (v *visibility) enter(svc *mesh.Service, private, named map[string][]*mesh.Service) {
-	exportTo := v.exportTo(svc)
+	exportTo := v.view.EffectiveExportTo(svc)
 	v.effective[svc.Index] = exportTo
 	if slices.Contains(exportTo, exportPublic) {
 		v.isPublic[svc.Index] = true
@@ -111,50 +100,6 @@ func namespacesOf(exportTo []string, own string) []string {
 		}
 	}
 	return out
-}
-
-// defaultExportTo is what a mesh default exportTo list comes to; names tells
-// whether names and "~" in it are honoured (VIS-1).
-func defaultExportTo(list []string, names bool) []string {
-	switch {
-	case len(list) == 0:
-		return []string{exportPublic}
-	case names:
-		return list
-	case slices.Contains(list, exportPrivate):
-		return []string{exportPrivate}
-	case slices.Contains(list, exportPublic):
-		return []string{exportPublic}
-	}
-	return []string{exportNone}
-}
-
-// exportTo is the effective list of a service: its own, else the mesh default,
-// narrowed by serviceEntryVisibility (VIS-1, VIS-4).
-func (v *visibility) exportTo(svc *mesh.Service) []string {
-	exportTo := v.fallback
-	if len(svc.ExportTo) > 0 {
-		exportTo = svc.ExportTo
-	}
-	if v.clamps == nil || svc.Entry == nil || !slices.ContainsFunc(exportTo, func(e string) bool { return e != exportNone }) {
-		return exportTo
-	}
-	var nsLabels map[string]string
-	if ns := v.view.Namespaces[svc.Namespace]; ns != nil {
-		nsLabels = ns.Labels
-	}
-	switch v.clamps.of(nsLabels) {
-	case meshconfig.ServiceEntryVisibility_NAMESPACE:
-		for _, e := range exportTo {
-			if e == exportPublic || e == exportPrivate || e == svc.Namespace {
-				return []string{exportPrivate}
-			}
-		}
-		return []string{exportNone}
-	case meshconfig.ServiceEntryVisibility_NONE:
-		return []string{exportNone}
-	}
-	return exportTo
 }
 
 // visible is istiod's test for a single service (VIS-3; IsServiceVisible).
@@ -196,22 +141,10 @@ func (v *visibility) ofNamespaces(ns string, owners []string) []*mesh.Service {
 	return append(exported, public...)
 }
 
-// lookup is istiod's (host name, namespace) index: a Kubernetes service first,
-// else the oldest (REG-22).
-func (v *visibility) lookup(host, ns string) *mesh.Service {
-	var found *mesh.Service
-	for _, svc := range v.byHost[host] {
-		if svc.Namespace == ns && (found == nil || svc.Kubernetes && !found.Kubernetes) {
-			found = svc
-		}
-	}
-	return found
-}
-
 // indexed are the entries of the (host name, namespace) index for one host
 // name, one for each namespace, the oldest namespace first.
 func (v *visibility) indexed(host string) []*mesh.Service {
-	all := v.byHost[host]
+	all := v.view.ServicesByHost(host)
 	if len(all) < 2 {
 		return all
 	}
@@ -236,7 +169,7 @@ func (v *visibility) reason(svc *mesh.Service) result.Reason {
 	text := "exportTo " + strconv.Quote(strings.Join(list, ","))
 	if len(svc.ExportTo) == 0 {
 		return result.Reason{Rule: "VIS-1", Word: "exportTo", Field: "defaultServiceExportTo",
-			Text: "the service has no exportTo of its own: the mesh default is " + strconv.Quote(strings.Join(v.fallback, ","))}
+			Text: "the service has no exportTo of its own: the mesh default is " + strconv.Quote(strings.Join(list, ","))}
 	}
 	r := result.Reason{Rule: "VIS-2", Word: "exportTo", Object: svc.Ref, Text: text + " on the service says who may see it"}
 	r.Field = "spec.exportTo"
