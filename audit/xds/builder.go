@@ -27,6 +27,7 @@ type Builder struct {
 	patches     *patchIndex                   // EnvoyFilters; nil: not read yet
 	patchValues map[*envoyPatch]proto.Message // decoded; nil: not yet
 	routes      *routeMemo
+	looked      lookupMemo
 	memo        *clusterMemo // clusters and load assignments; nil: none built yet
 }
 
@@ -52,12 +53,7 @@ type Listener struct {
 	OwnAddress string
 	// tags says where bytes depend on the proxy's own values (SIZE-15).
 	tags []tagSite
-}
-
-// tagSite is one place in a listener whose length depends on the proxy's
-// canonical name, revision and the like: the sizes, innermost first, of the
-// messages around it, which let the listener's bytes be told for other values
-// without building it again.
-type tagSite struct {
-	sizes []int
+	// shape tells which proxies have these bytes but for tags; nil: all have
+	// these very bytes.
+	shape *listenerShape
 }

@@ -1,0 +1,240 @@
+package xds
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	tracev3 "github.com/envoyproxy/go-control-plane/envoy/config/trace/v3"
+	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	meshconfig "istio.io/api/mesh/v1alpha1"
+
+	"github.com/mesh-audit/mesh-audit/audit/mesh"
+	"github.com/mesh-audit/mesh-audit/audit/scope"
+)
+
+// tagSite is one connection manager of a listener, whose tracing carries the
+// proxy's own values: the sizes of the messages around them let the listener's
+// bytes be told for other values without building it again (SIZE-15).
+type tagSite struct {
+	// sizes of the messages that enclose the tags, innermost first: tracing,
+	// connection manager, its Any, the filter, the chain.
+	sizes []int
+	// provider are the sizes around the tracing provider's service name, up to
+	// the provider; nil: it has none.
+	provider []int
+	tags     bool // whether the tags are there
+}
+
+// listenerShape is what a scope's listeners were built with.
+type listenerShape struct {
+	b     *Builder
+	s     *scope.Scope
+	built *mesh.Proxy
+	// key holds what the listeners depend on beside tags, of built; empty: not yet told.
+	key string
+	// others are the listeners by name of proxies with other keys.
+	others map[string]map[string]*Listener
+	// conventional says that the tracing provider names proxies by
+	// OpenTelemetry's conventions; nil: not yet told.
+	conventional *bool
+	last         struct {
+		proxy *mesh.Proxy
+		key   string
+	}
+}
+
+// BytesFor is the listener's bytes for a proxy of the scope.
+func (l *Listener) BytesFor(p *mesh.Proxy) int64 {
+	if l.shape == nil || p == l.shape.built {
+		return l.Bytes
+	}
+	of := l.shape.listener(l, p)
+	if of == nil {
+		return l.Bytes
+	}
+	return of.retagged(p)
+}
+
+// listener is l as proxies like p get it; nil: they do not.
+func (s *listenerShape) listener(l *Listener, p *mesh.Proxy) *Listener {
+	if s.key == "" {
+		s.key = s.b.listenerKeyOf(s.built)
+	}
+	if s.last.proxy != p {
+		s.last.proxy, s.last.key = p, s.b.listenerKeyOf(p)
+	}
+	key := s.last.key
+	if key == s.key {
+		return l
+	}
+	if s.others[key] == nil {
+		byName := map[string]*Listener{}
+		for _, other := range s.b.OutboundListeners(s.s, p) {
+			byName[other.Name] = other
+		}
+		if s.others == nil {
+			s.others = map[string]map[string]*Listener{}
+		}
+		s.others[key] = byName
+	}
+	return s.others[key][l.Name]
+}
+
+// listenerKeyOf tells apart the proxies of a scope whose outbound listeners
+// differ in more than tags.
+func (b *Builder) listenerKeyOf(p *mesh.Proxy) string {
+	var k strings.Builder
+	field := func(values ...string) {
+		for _, v := range values {
+			k.WriteString(strconv.Quote(v))
+		}
+	}
+	text := func(m proto.Message) {
+		value, _ := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+		field(string(value))
+	}
+	text(p.Config.GetTracing())
+	text(p.Config.GetProxyHeaders())
+	text(p.Config.GetConnectionSettings())
+	meta := &p.Metadata
+	field(meta.Interception, meta.HTTPProxyPort, meta.IdleTimeout, meta.Raw["OUTBOUND_LISTENER_EXACT_BALANCE"],
+		strconv.FormatBool(meta.HTTP10), strconv.FormatBool(meta.DNSCapture), meta.Raw["DNS_PROXY_ADDR"],
+		strconv.FormatBool(p.IPv4), strconv.FormatBool(p.IPv6), p.Version.String(), p.Cluster)
+	for _, port := range ownPorts(p) {
+		field(strconv.Itoa(port))
+	}
+	for _, t := range b.telemetries(p) {
+		text(t)
+	}
+	for _, plugin := range b.wasmPlugins(p) {
+		field(b.extensionName(plugin))
+	}
+	return k.String()
+}
+
+// retagged is the listener's bytes with a proxy's own values.
+func (l *Listener) retagged(p *mesh.Proxy) int64 {
+	if len(l.tags) == 0 {
+		return l.Bytes
+	}
+	old, own := l.shape.built, p
+	tags := 0
+	before, after := serviceTagValues(old), serviceTagValues(own)
+	for i, value := range after {
+		if len(value) != len(before[i]) {
+			tags += tagFieldSize(serviceTags[i], value) - tagFieldSize(serviceTags[i], before[i])
+		}
+	}
+	service := 0
+	if slices.ContainsFunc(l.tags, func(site tagSite) bool { return site.provider != nil }) {
+		service = fieldSize(1, len(l.shape.serviceName(own))) - fieldSize(1, len(l.shape.serviceName(old)))
+	}
+	bytes := l.Bytes
+	if tags == 0 && service == 0 {
+		return bytes
+	}
+	for _, site := range l.tags {
+		bytes += int64(site.growth(tags, service))
+	}
+	return bytes
+}
+
+// serviceName is what the tracing provider calls a proxy by.
+func (s *listenerShape) serviceName(p *mesh.Proxy) string {
+	if s.conventional == nil {
+		spec := s.b.tracingSpec(s.b.telemetries(s.built), outboundClass)
+		conventional := spec != nil && spec.provider.GetOpentelemetry().GetServiceAttributeEnrichment() ==
+			meshconfig.MeshConfig_ExtensionProvider_OTEL_SEMANTIC_CONVENTIONS
+		s.conventional = &conventional
+	}
+	if *s.conventional {
+		return conventionalName(p)
+	}
+	return serviceCluster(p)
+}
+
+// growth is how much a listener grows when the tags' fields grow by tags and
+// the provider's service name by service.
+func (s *tagSite) growth(tags, service int) int {
+	d := 0
+	if s.tags {
+		d = tags
+	}
+	if s.provider != nil {
+		d += nestedGrowth(service, s.provider)
+	}
+	return nestedGrowth(d, s.sizes)
+}
+
+// nestedGrowth is how much the outermost message grows when the innermost of
+// the enclosing messages grows by d: each length before a message may need
+// more or fewer bytes.
+func nestedGrowth(d int, sizes []int) int {
+	for _, size := range sizes {
+		d += protowire.SizeVarint(uint64(size+d)) - protowire.SizeVarint(uint64(size))
+	}
+	return d
+}
+
+// fieldSize is the size of a field of a length, with a tag of the given bytes;
+// 0 for an empty one.
+func fieldSize(tag, length int) int {
+	if length == 0 {
+		return 0
+	}
+	return tag + protowire.SizeBytes(length)
+}
+
+// tagFieldSize is the size of a literal custom tag in its tracing message.
+func tagFieldSize(name, value string) int {
+	literal := fieldSize(1, len(value))
+	return 1 + protowire.SizeBytes(fieldSize(1, len(name))+1+protowire.SizeBytes(literal))
+}
+
+// tagSites finds the connection managers with tracing in a listener.
+func tagSites(l *listenerv3.Listener) []tagSite {
+	var sites []tagSite
+	chains := l.FilterChains
+	if l.DefaultFilterChain != nil {
+		chains = append(append([]*listenerv3.FilterChain(nil), chains...), l.DefaultFilterChain)
+	}
+	for _, fc := range chains {
+		for _, f := range fc.Filters {
+			m := &hcmv3.HttpConnectionManager{}
+			if !f.GetTypedConfig().MessageIs(m) || f.GetTypedConfig().UnmarshalTo(m) != nil || m.Tracing == nil {
+				continue
+			}
+			site := tagSite{
+				sizes: []int{
+					proto.Size(m.Tracing), proto.Size(m), proto.Size(f.GetTypedConfig()), proto.Size(f), proto.Size(fc),
+				},
+				provider: providerSizes(m.Tracing.Provider),
+			}
+			for _, tag := range m.Tracing.CustomTags {
+				site.tags = site.tags || tag.Tag == serviceTags[0] && tag.GetLiteral() != nil
+			}
+			if site.tags || site.provider != nil {
+				sites = append(sites, site)
+			}
+		}
+	}
+	return sites
+}
+
+// providerSizes are the sizes of the messages around a tracing provider's
+// service name; nil: it has none.
+func providerSizes(provider *tracev3.Tracing_Http) []int {
+	config := provider.GetTypedConfig()
+	if config == nil {
+		return nil
+	}
+	switch {
+	case config.MessageIs(&tracev3.OpenTelemetryConfig{}), config.MessageIs(&tracev3.DatadogConfig{}):
+		return []int{len(config.Value), proto.Size(config), proto.Size(provider)}
+	}
+	return nil
+}
