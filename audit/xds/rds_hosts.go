@@ -103,9 +103,10 @@ func (x *listenerIndex) mostSpecific(host string) *mesh.VirtualService {
 
 // portServices are the services that a route configuration is made from.
 type portServices struct {
-	list   []*scope.Service // by host
-	byHost map[string]*scope.Service
-	port   int // 0: all ports
+	list      []*scope.Service // by host
+	byHost    map[string]*scope.Service
+	wildcards []string // the hosts among them that are wildcards
+	port      int      // 0: all ports
 }
 
 func (b *Builder) portServices(x *listenerIndex, port int) *portServices {
@@ -120,6 +121,9 @@ func (b *Builder) portServices(x *listenerIndex, port int) *portServices {
 			key = b.hostKey(key)
 		}
 		out.byHost[key] = svc
+		if mesh.IsWildcard(key) {
+			out.wildcards = append(out.wildcards, key)
+		}
 	}
 	return out
 }
@@ -139,10 +143,10 @@ func (b *Builder) matches(ps *portServices, vs *mesh.VirtualService) bool {
 		if ps.byHost[host] != nil {
 			return true
 		}
-		wildcard := mesh.IsWildcard(host)
-		return slices.ContainsFunc(ps.list, func(svc *scope.Service) bool {
-			return (wildcard || mesh.IsWildcard(svc.Host)) && mesh.HostMatches(host, b.hostKey(svc.Host))
-		})
+		if !mesh.IsWildcard(host) {
+			return slices.ContainsFunc(ps.wildcards, func(w string) bool { return mesh.HostMatches(host, w) })
+		}
+		return slices.ContainsFunc(ps.list, func(svc *scope.Service) bool { return mesh.HostMatches(host, b.hostKey(svc.Host)) })
 	})
 }
 

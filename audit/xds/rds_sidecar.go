@@ -66,12 +66,22 @@ type scopeRoutes struct {
 	byPort    map[int][]virtualHost
 	byDomain  map[int]map[string]int // positions in byPort by domain
 	attempts  bool
-	reasons   map[*scope.EgressListener][]result.ReasonID
+	reasons   map[*scope.EgressListener]result.ReasonID
+}
+
+// sniffedKey is all that a route configuration for one service depends on.
+type sniffedKey struct {
+	name     string
+	svc      *mesh.Service
+	routes   *routeSet
+	attempts bool
+	because  result.ReasonID
 }
 
 // SidecarRoute is the route configuration that a sidecar gets by a name that
 // its listeners refer to (RDS-3 to RDS-8, RDS-13; Istio
-// pilot/pkg/networking/core/httproute.go).
+// pilot/pkg/networking/core/httproute.go). The resource may be shared between
+// scopes.
 func (b *Builder) SidecarRoute(s *scope.Scope, p *mesh.Proxy, name string) *result.Resource {
 	out := &result.Resource{Name: name}
 	r, ok := parseRouteName(name)
@@ -82,10 +92,8 @@ func (b *Builder) SidecarRoute(s *scope.Scope, p *mesh.Proxy, name string) *resu
 	}
 	b.enterScope(s, p)
 	hosts := b.routeHosts(r)
-	out.Because = b.routeReasons(s.EgressFor(r.port, name))
-	if r.sniffed && len(hosts) == 1 && hosts[0].service != nil {
-		out.Service = hosts[0].service.Host
-	}
+	because := b.routeReason(s.EgressFor(r.port, name))
+	out.Because = []result.ReasonID{because}
 	if patches := b.patchesFor(p); patchesRoutes(patches, networking.EnvoyFilter_SIDECAR_OUTBOUND) {
 		rc := b.routeConfiguration(name, hosts)
 		added := b.patchRoutes(rc, patches, networking.EnvoyFilter_SIDECAR_OUTBOUND, nil)
@@ -93,6 +101,14 @@ func (b *Builder) SidecarRoute(s *scope.Scope, p *mesh.Proxy, name string) *resu
 		out.Bytes = int64(proto.Size(rc))
 		out.Parts = originParts(rc, hosts, added)
 		return out
+	}
+	if r.sniffed && len(hosts) == 1 && hosts[0].service != nil {
+		key := sniffedKey{name, hosts[0].service.Service, hosts[0].routes, b.routes.current.attempts, because}
+		if known := b.routes.sniffed[key]; known != nil {
+			return known
+		}
+		b.routes.sniffed[key] = out
+		out.Service = hosts[0].service.Host
 	}
 	out.Bytes = int64(proto.Size(sidecarConfiguration(name)))
 	out.Parts = make([]result.Part, 0, len(hosts))
@@ -119,7 +135,7 @@ func sidecarConfiguration(name string) *routev3.RouteConfiguration {
 func (b *Builder) routeConfiguration(name string, hosts []virtualHost) *routev3.RouteConfiguration {
 	rc := sidecarConfiguration(name)
 	for i := range hosts {
-		rc.VirtualHosts = append(rc.VirtualHosts, b.virtualHostMessage(&hosts[i], true))
+		rc.VirtualHosts = append(rc.VirtualHosts, b.virtualHostMessage(&hosts[i]))
 	}
 	return rc
 }
@@ -133,7 +149,7 @@ func (b *Builder) enterScope(s *scope.Scope, p *mesh.Proxy) {
 		scope: s, proxy: p, listeners: map[*scope.EgressListener]*listenerIndex{},
 		byPort: map[int][]virtualHost{}, byDomain: map[int]map[string]int{},
 		attempts: b.proxyHeaders(p, outboundClass).attemptCount,
-		reasons:  map[*scope.EgressListener][]result.ReasonID{},
+		reasons:  map[*scope.EgressListener]result.ReasonID{},
 	}
 }
 
@@ -230,26 +246,26 @@ func (b *Builder) portHosts(r routeName) []virtualHost {
 func (b *Builder) buildHosts(x *listenerIndex, port int) []virtualHost {
 	current := &b.routes.current
 	ps := b.portServices(x, port)
-	var groups []hostGroup
+	groups := make([]hostGroup, 0, len(ps.list))
 	for _, vs := range x.VirtualServices {
 		if port == 80 || b.matches(ps, vs) {
 			groups = append(groups, b.hostGroups(current.scope, current.proxy, x, ps, vs)...)
 		}
 	}
 	routed := map[*scope.Service]bool{}
-	for _, g := range groups {
-		for _, svc := range g.services {
+	for i := range groups {
+		for _, svc := range groups[i].services {
 			routed[svc] = true
 		}
 	}
-	for _, svc := range ps.list {
+	for i, svc := range ps.list {
 		if svc.Resolution == mesh.Alias || routed[svc] {
 			continue
 		}
 		for _, sp := range ps.ports(svc) {
 			if sp.Protocol.IsHTTP() || sp.Protocol.IsAuto() {
 				groups = append(groups, hostGroup{
-					port: sp.Number, services: []*scope.Service{svc},
+					port: sp.Number, services: ps.list[i : i+1 : i+1],
 					routes: b.defaultRouteSet(current.scope, current.proxy, svc, sp.Number),
 				})
 			}
@@ -265,15 +281,17 @@ func (b *Builder) buildHosts(x *listenerIndex, port int) []virtualHost {
 func (b *Builder) nameHosts(groups []hostGroup, port int) []virtualHost {
 	names := &b.routes.names
 	names.next()
-	for _, g := range groups {
-		for _, svc := range g.services {
-			for _, n := range []string{b.hostKey(svc.Host), hostPort(b.hostKey(svc.Host), g.port)} {
-				names.known[names.id(n)] = names.round
+	for i := range groups {
+		for _, svc := range groups[i].services {
+			host := b.hostKey(svc.Host)
+			names.know(host)
+			if port == 0 {
+				names.know(hostPort(host, groups[i].port))
 			}
 		}
 	}
-	var out []virtualHost
-	taken := map[string]bool{}
+	out := make([]virtualHost, 0, len(groups))
+	taken := make(map[string]bool, len(groups))
 	add := func(g *hostGroup, host string, svc *scope.Service) {
 		vh := virtualHost{name: hostPort(host, g.port), routes: g.routes, service: svc, by: g.by}
 		if taken[vh.name] {
@@ -306,6 +324,9 @@ func (b *Builder) nameHosts(groups []hostGroup, port int) []virtualHost {
 	}
 	return out
 }
+
+// know marks a name as some service's own.
+func (n *domainNames) know(name string) { n.known[n.id(name)] = n.round }
 
 // take returns the domains of e that are free, in istiod's order and in byte
 // order, and marks them as taken.
@@ -353,10 +374,9 @@ func (b *Builder) virtualHostPart(vh *virtualHost) result.Part {
 		part.By = vh.by
 		return part
 	}
-	bytes := int64(proto.Size(b.virtualHostMessage(vh, false))) + vh.routes.bytes
 	part := result.Part{
 		Name: vh.name, Domains: vh.sorted, To: vh.routes.to, Matches: vh.routes.matches,
-		By: vh.by, Bytes: fieldBytes(bytes),
+		By: vh.by, Bytes: fieldBytes(b.virtualHostBytes(vh)),
 	}
 	if vh.service != nil {
 		part.Service = vh.service.Host
@@ -364,22 +384,40 @@ func (b *Builder) virtualHostPart(vh *virtualHost) result.Part {
 	return part
 }
 
-// virtualHostMessage is the virtual host, with its routes or without.
-func (b *Builder) virtualHostMessage(vh *virtualHost, routes bool) *routev3.VirtualHost {
+// virtualHostBytes adds up the length of virtualHostMessage.
+func (b *Builder) virtualHostBytes(vh *virtualHost) int64 {
+	bytes := fieldBytes(int64(len(vh.name))) + vh.routes.bytes
+	for _, d := range vh.domains {
+		bytes += fieldBytes(int64(len(d)))
+	}
+	if b.routes.current.attempts {
+		bytes += 2
+	}
+	if filters := b.hostFilters(vh); filters != nil {
+		bytes += int64(proto.Size(&routev3.VirtualHost{TypedPerFilterConfig: filters}))
+	}
+	return bytes
+}
+
+// hostFilters is what the filters of the listener read from a virtual host; nil for nothing.
+func (b *Builder) hostFilters(vh *virtualHost) map[string]*anypb.Any {
+	session := b.persistentSession(vh.service)
+	if session == nil {
+		return nil
+	}
+	return map[string]*anypb.Any{sessionFilterName: sessionPerRoute(session)}
+}
+
+// virtualHostMessage is the virtual host as istiod sends it.
+func (b *Builder) virtualHostMessage(vh *virtualHost) *routev3.VirtualHost {
 	if vh.message != nil {
 		return vh.message
 	}
-	out := &routev3.VirtualHost{
-		Name: vh.name, Domains: vh.domains,
+	return &routev3.VirtualHost{
+		Name: vh.name, Domains: vh.domains, Routes: vh.routes.build(),
 		IncludeRequestAttemptCount: b.routes.current.attempts,
+		TypedPerFilterConfig:       b.hostFilters(vh),
 	}
-	if routes {
-		out.Routes = vh.routes.build()
-	}
-	if session := b.persistentSession(vh.service); session != nil {
-		out.TypedPerFilterConfig = map[string]*anypb.Any{sessionFilterName: sessionPerRoute(session)}
-	}
-	return out
 }
 
 // lastResort is the virtual host for every other domain (RDS-8).
@@ -417,8 +455,8 @@ func (b *Builder) lastResort(s *scope.Scope, p *mesh.Proxy) virtualHost {
 	return vh
 }
 
-// routeReasons says why a route configuration is there: the egress listener.
-func (b *Builder) routeReasons(e *scope.EgressListener) []result.ReasonID {
+// routeReason says why a route configuration is there: the egress listener.
+func (b *Builder) routeReason(e *scope.EgressListener) result.ReasonID {
 	current := &b.routes.current
 	if known, ok := current.reasons[e]; ok {
 		return known
@@ -428,7 +466,7 @@ func (b *Builder) routeReasons(e *scope.EgressListener) []result.ReasonID {
 		reason.Object = current.scope.Sidecar.Ref()
 		reason.Field = "spec.egress[" + strconv.Itoa(e.Index) + "]"
 	}
-	ids := []result.ReasonID{b.rec.Included(reason)}
-	current.reasons[e] = ids
-	return ids
+	id := b.rec.Included(reason)
+	current.reasons[e] = id
+	return id
 }

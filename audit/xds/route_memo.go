@@ -8,6 +8,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/mesh-audit/mesh-audit/audit/mesh"
+	"github.com/mesh-audit/mesh-audit/audit/result"
 	"github.com/mesh-audit/mesh-audit/audit/scope"
 )
 
@@ -21,6 +22,7 @@ type routeMemo struct {
 	hashes     map[*networking.LoadBalancerSettings_ConsistentHashLB]int
 	expansions map[expansionKey]*expansion
 	names      domainNames
+	sniffed    map[sniffedKey]*result.Resource
 	current    scopeRoutes
 }
 
@@ -32,6 +34,7 @@ func newRouteMemo() *routeMemo {
 		hashes:     map[*networking.LoadBalancerSettings_ConsistentHashLB]int{},
 		expansions: map[expansionKey]*expansion{},
 		names:      domainNames{ids: map[string]int32{}},
+		sniffed:    map[sniffedKey]*result.Resource{},
 	}
 }
 
