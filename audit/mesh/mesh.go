@@ -3,6 +3,8 @@ package mesh
 import (
 	"strings"
 
+	meshconfig "istio.io/api/mesh/v1alpha1"
+
 	"github.com/mesh-audit/mesh-audit/audit/result"
 	"github.com/mesh-audit/mesh-audit/audit/snapshot"
 )
@@ -11,6 +13,8 @@ import (
 type working struct {
 	instances []*workloadInstance
 	entries   map[string][]entryTarget // ServiceEntry endpoints by address
+	// proxyConfigs are effective ProxyConfigs by the texts that they come from.
+	proxyConfigs map[string]*meshconfig.ProxyConfig
 }
 
 // New makes the views of a snapshot: what each istiod of it sees.
@@ -35,7 +39,7 @@ func New(snap *snapshot.Snapshot) *Mesh {
 
 // build fills all of a view but its proxies.
 func (v *View) build(snap *snapshot.Snapshot, g *gaps) {
-	v.work = &working{entries: map[string][]entryTarget{}}
+	v.work = &working{entries: map[string][]entryTarget{}, proxyConfigs: map[string]*meshconfig.ProxyConfig{}}
 	v.settings(snap, g)
 	v.selectNamespaces(snap, g)
 	v.registry(snap)

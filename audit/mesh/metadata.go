@@ -78,10 +78,14 @@ func (v *View) interception(p *Proxy, written string) string {
 // place sets labels and locality: those of the registry if istiod sees the pod,
 // else those that the agent reports (Istio pilot/pkg/xds/ads.go setTopologyLabels).
 func (v *View) place(p *Proxy) {
-	labels := make(map[string]string, len(p.Pod.Labels)+6)
+	labels := map[string]string{}
 	if v.pods.byKey[podKey{p.Namespace, p.Name}] != nil {
-		locality := v.podLocality(p.Pod)
-		labels = augmented(p.Pod.Labels, v.Cluster, locality, p.Node, v.network(p.IPs[0], p.Pod.Labels))
+		backend := v.podBackend(p.Pod)
+		if p.Node == backend.Node && p.Cluster == v.Cluster && (p.Network == "" || backend.Network != "") {
+			p.Labels, p.Locality = backend.Labels, localityOf(backend.Labels)
+			return
+		}
+		labels = augmented(p.Pod.Labels, v.Cluster, backend.Locality, p.Node, backend.Network)
 	} else {
 		for key, value := range p.Pod.Labels {
 			if key != "pod-template-hash" {
@@ -89,16 +93,17 @@ func (v *View) place(p *Proxy) {
 			}
 		}
 	}
+	p.Locality = localityOf(labels)
+	p.Labels = augmented(labels, p.Cluster, p.Locality, p.Node, p.Network)
+}
+
+// localityOf is "region/zone/subzone" of topology labels, else of a locality
+// label, without empty ends.
+func localityOf(labels map[string]string) string {
 	region, zone, subzone := labels[regionLabel], labels[zoneLabel], labels[subzoneLabel]
 	if region == "" && zone == "" && subzone == "" {
 		region, zone, subzone = splitLocality(labelledLocality(labels))
 	}
-	p.Locality = joinLocality(region, zone, subzone)
-	p.Labels = augmented(labels, p.Cluster, p.Locality, p.Node, p.Network)
-}
-
-// joinLocality is "region/zone/subzone" without empty ends.
-func joinLocality(region, zone, subzone string) string {
 	switch {
 	case region == "" && zone == "" && subzone == "":
 		return ""
@@ -114,7 +119,13 @@ func joinLocality(region, zone, subzone string) string {
 // wrote, else the mesh default under the ProxyConfig resources; then the pod's
 // annotations (Istio pilot/cmd/pilot-agent/config, pilot/pkg/model/proxy_config.go).
 func (v *View) effectiveProxyConfig(pod *snapshot.Pod, env map[string]string, g *gaps) *meshconfig.ProxyConfig {
+	text, annotation := env["PROXY_CONFIG"], pod.Annotations[proxyConfigAnnotation]
+	key := strings.Join([]string{text, annotation, pod.Annotations[discoveryAnnotation], pod.Annotations[statusPortAnnotation]}, "\x00")
+	if cfg := v.work.proxyConfigs[key]; cfg != nil {
+		return cfg
+	}
 	var cfg *meshconfig.ProxyConfig
+	shared := text != "" || len(v.Policies.ProxyConfigs) == 0
 	apply := func(what, text string) {
 		raw := map[string]any{}
 		err := yaml.Unmarshal([]byte(text), &raw)
@@ -122,25 +133,22 @@ func (v *View) effectiveProxyConfig(pod *snapshot.Pod, env map[string]string, g 
 			_, err = mergeProxyConfig(raw, cfg)
 		}
 		if err != nil {
+			shared = false
 			g.add(result.Gap{Kind: result.Unread, Object: pod.Ref(), Proxies: []string{pod.Namespace + "/" + pod.Name},
 				Text: what + " of the pod could not be read: " + err.Error()})
 		}
 	}
-	if text := env["PROXY_CONFIG"]; text != "" {
+	if text != "" {
 		cfg = DefaultProxyConfig()
 		apply("PROXY_CONFIG", text)
-		if annotation := pod.Annotations[proxyConfigAnnotation]; annotation != "" {
-			apply("annotation "+proxyConfigAnnotation, annotation)
-		}
+		apply("annotation "+proxyConfigAnnotation, annotation)
 	} else {
 		cfg = proto.CloneOf(v.Config.GetDefaultConfig())
 		v.overlay(cfg, v.RootNamespace, nil)
 		if pod.Namespace != v.RootNamespace {
 			v.overlay(cfg, pod.Namespace, nil)
 		}
-		if annotation := pod.Annotations[proxyConfigAnnotation]; annotation != "" {
-			apply("annotation "+proxyConfigAnnotation, annotation)
-		}
+		apply("annotation "+proxyConfigAnnotation, annotation)
 		v.overlay(cfg, pod.Namespace, pod.Labels)
 	}
 	if address := pod.Annotations[discoveryAnnotation]; address != "" {
@@ -148,6 +156,9 @@ func (v *View) effectiveProxyConfig(pod *snapshot.Pod, env map[string]string, g 
 	}
 	if port, err := strconv.ParseInt(pod.Annotations[statusPortAnnotation], 10, 32); err == nil {
 		cfg.StatusPort = int32(port)
+	}
+	if shared {
+		v.work.proxyConfigs[key] = cfg
 	}
 	return cfg
 }
