@@ -43,6 +43,7 @@ func run(args []string) (failed bool, err error) {
 	sizes := fs.Int("max-sizes", 20, "how many resources with wrong bytes to print")
 	quiet := fs.Bool("q", false, "print only the meshes that fail")
 	rules := fs.Bool("rules", false, "print in how many meshes each rule is given as a reason")
+	shrink := fs.String("shrink", "", "`folder` for the smallest meshes that still show the first difference")
 	if err := fs.Parse(args); err != nil {
 		return false, err
 	}
@@ -51,15 +52,34 @@ func run(args []string) (failed bool, err error) {
 		return false, fmt.Errorf("need -plugin and at least one mesh")
 	}
 	sum := &conform.Summary{}
+	var bad []*conform.Result
 	conform.PrintHeader(os.Stdout)
 	err = r.Run(fs.Args(), func(res *conform.Result) {
 		sum.Add(res)
+		if len(res.Differences) > 0 {
+			bad = append(bad, res)
+		}
 		if res.Failed() || !*quiet {
 			res.Print(os.Stdout, *most)
 		}
 	})
 	sum.Print(os.Stdout, *sizes, *rules)
+	if err == nil && *shrink != "" {
+		err = shrinkAll(r, bad, *shrink)
+	}
 	return sum.Failed > 0, err
+}
+
+// shrinkAll shrinks the meshes that failed.
+func shrinkAll(r *conform.Runner, bad []*conform.Result, folder string) error {
+	for _, res := range bad {
+		file, err := r.Shrink(res, folder)
+		if err != nil {
+			return err
+		}
+		fmt.Println("shrunk to", file)
+	}
+	return nil
 }
 
 // beside is the path of a program in this one's folder.

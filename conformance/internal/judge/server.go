@@ -20,8 +20,13 @@ import (
 // touched marks EndpointSlices that were written a second time.
 const touched = "mesh-audit.io/touched"
 
-// quiet is how long the server must have had nothing to do to be settled.
-const quiet = 120 * time.Millisecond
+// A server is settled when it had nothing to do for so many looks in a row.
+// Looks are counted, not time: on a busy machine time passes without any of
+// the server's work being done.
+const (
+	quietLooks = 30
+	pause      = 5 * time.Millisecond
+)
 
 // server is Istio's discovery server with the mesh loaded.
 type server struct {
@@ -95,15 +100,14 @@ func (s *server) update(t test.Failer, slice *discoveryv1.EndpointSlice) {
 
 // settle waits until the server has taken in all updates and no more come.
 func (s *server) settle() {
-	last, since := int64(-1), time.Now()
-	for {
+	last, quiet := int64(-1), 0
+	for quiet < quietLooks {
+		time.Sleep(pause)
 		now := s.Discovery.InboundUpdates.Load()
-		if now != last || s.Discovery.CommittedUpdates.Load() < now {
-			last, since = now, time.Now()
+		if now == last && s.Discovery.CommittedUpdates.Load() >= now {
+			quiet++
+			continue
 		}
-		if time.Since(since) > quiet {
-			return
-		}
-		time.Sleep(5 * time.Millisecond)
+		last, quiet = now, 0
 	}
 }
