@@ -50,21 +50,21 @@ func (s *sidecars) route(proxy, name string) *result.Resource {
 	return nil
 }
 
-// wanted is one route configuration of a .want file: "proxy name bytes", then
+// wantedRoute is one route configuration of a .want file: "proxy name bytes", then
 // a line for each part.
-type wanted struct{ proxy, name, text string }
+type wantedRoute struct{ proxy, name, text string }
 
-func readWanted(t *testing.T, file string) []wanted {
+func readWanted(t *testing.T, file string) []wantedRoute {
 	t.Helper()
 	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out []wanted
+	var out []wantedRoute
 	for line := range strings.Lines(string(data)) {
 		if !strings.HasPrefix(line, " ") {
 			fields := strings.Fields(line)
-			out = append(out, wanted{proxy: fields[0], name: fields[1]})
+			out = append(out, wantedRoute{proxy: fields[0], name: fields[1]})
 		}
 		out[len(out)-1].text += line
 	}
