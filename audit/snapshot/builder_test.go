@@ -263,3 +263,30 @@ func TestOrderAndDuplicates(t *testing.T) {
 func condition(kind, status string) *metav1alpha1.IstioCondition {
 	return &metav1alpha1.IstioCondition{Type: kind, Status: status}
 }
+
+// The digest of an object follows its content, not its place.
+func TestObjects(t *testing.T) {
+	digests := func(host string, objects ...runtime.Object) map[string]string {
+		t.Helper()
+		rule := &networkingv1.DestinationRule{ObjectMeta: meta("shop", "web")}
+		rule.Spec.Host = host
+		list, err := build(append(objects, rule)...).Objects()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]string{}
+		for _, o := range list {
+			got[o.Kind+" "+o.Namespace+"/"+o.Name] = o.Digest
+		}
+		return got
+	}
+	pod := &corev1.Pod{ObjectMeta: meta("shop", "p")}
+	a, same, other := digests("a"), digests("a", pod), digests("b")
+	const rule = "DestinationRule shop/web"
+	if a[rule] == "" || a[rule] != same[rule] || a[rule] == other[rule] {
+		t.Errorf("digests %q, %q of the same and %q of another rule", a[rule], same[rule], other[rule])
+	}
+	if len(same) != 2 || same["Pod shop/p"] == "" {
+		t.Errorf("objects: %v, want the rule and the pod", same)
+	}
+}

@@ -25,7 +25,7 @@ type Meta struct {
 	Kind, Namespace, Name string
 	Labels, Annotations   map[string]string // nil if none; never changed
 	Created               int64             // creationTimestamp in seconds since 1970; 0: unknown, equally old
-	Source                result.Source
+	Source                result.Source     `json:"-"`
 }
 
 // Ref names the object.

@@ -1,0 +1,96 @@
+package snapshot
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/mesh-audit/mesh-audit/audit/result"
+)
+
+// Objects lists every object that was read, with a digest of what the model
+// reads of it: wherever an object comes from, the digest is the same as long as
+// nothing changed that could matter. Sorted by kind, namespace and name.
+func (s *Snapshot) Objects() ([]result.Object, error) {
+	d := digester{}
+	for i := range s.Namespaces {
+		if n := &s.Namespaces[i]; !n.Implied {
+			d.add(&n.Meta, n)
+		}
+	}
+	istiods := map[string]bool{}
+	for i := range s.Istiods {
+		istiods[s.Istiods[i].Namespace+"/"+s.Istiods[i].Name] = true
+		d.add(&s.Istiods[i].Meta, &s.Istiods[i])
+	}
+	for i := range s.Workloads {
+		if w := &s.Workloads[i]; w.Kind != "Deployment" || !istiods[w.Namespace+"/"+w.Name] {
+			d.add(&w.Meta, w)
+		}
+	}
+	for i := range s.Nodes {
+		d.add(&s.Nodes[i].Meta, &s.Nodes[i])
+	}
+	for i := range s.Slices {
+		d.add(&s.Slices[i].Meta, &s.Slices[i])
+	}
+	for i := range s.Pods {
+		d.add(&s.Pods[i].Meta, &s.Pods[i])
+	}
+	for i := range s.ConfigMaps {
+		d.add(&s.ConfigMaps[i].Meta, &s.ConfigMaps[i])
+	}
+	for i := range s.Webhooks {
+		d.add(&s.Webhooks[i].Meta, &s.Webhooks[i])
+	}
+	for i := range s.ServiceEntries {
+		d.add(&s.ServiceEntries[i].Meta, &s.ServiceEntries[i])
+	}
+	for i := range s.EnvoyFilters {
+		d.add(&s.EnvoyFilters[i].Meta, &s.EnvoyFilters[i])
+	}
+	for i := range s.Unmodelled {
+		d.add(&s.Unmodelled[i], &s.Unmodelled[i])
+	}
+	digestConfigs(&d, s.Services)
+	digestConfigs(&d, s.WorkloadEntries)
+	digestConfigs(&d, s.WorkloadGroups)
+	digestConfigs(&d, s.DestinationRules)
+	digestConfigs(&d, s.VirtualServices)
+	digestConfigs(&d, s.Gateways)
+	digestConfigs(&d, s.Sidecars)
+	digestConfigs(&d, s.ProxyConfigs)
+	digestConfigs(&d, s.PeerAuthentications)
+	digestConfigs(&d, s.RequestAuthentications)
+	digestConfigs(&d, s.AuthorizationPolicies)
+	digestConfigs(&d, s.Telemetries)
+	digestConfigs(&d, s.WasmPlugins)
+	slices.SortStableFunc(d.objects, func(a, b result.Object) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return d.objects, d.err
+}
+
+type digester struct {
+	objects []result.Object
+	err     error // the first
+}
+
+// add digests a row; where it was read from is not part of its JSON.
+func (d *digester) add(meta *Meta, row any) {
+	text, err := json.Marshal(row)
+	if err != nil && d.err == nil {
+		d.err = fmt.Errorf("%s %s/%s has no digest: %w", meta.Kind, meta.Namespace, meta.Name, err)
+	}
+	sum := sha256.Sum256(text)
+	d.objects = append(d.objects, result.Object{Ref: meta.Ref(), Digest: hex.EncodeToString(sum[:8])})
+}
+
+func digestConfigs[S any](d *digester, list []Config[S]) {
+	for i := range list {
+		d.add(&list[i].Meta, &list[i])
+	}
+}
