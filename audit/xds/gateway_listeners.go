@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/mesh-audit/mesh-audit/audit/mesh"
 	"github.com/mesh-audit/mesh-audit/audit/result"
@@ -37,37 +38,32 @@ type routerChain struct {
 
 // GatewayListeners builds a router's listeners and names the route
 // configurations that they refer to, sorted (GW-6 … GW-11; Istio
-// networking/core/gateway.go). A router that binds no Gateway has none (GW-16).
+// networking/core/gateway.go). A router that binds no Gateway has only what
+// EnvoyFilters add (GW-16).
 func (b *Builder) GatewayListeners(s *scope.Scope, p *mesh.Proxy) ([]*result.Resource, []string) {
-	merged := b.scoper.MergedGateway(p)
-	if merged == nil {
-		return nil, nil
-	}
 	r := &routerListeners{Builder: b, s: s, p: p, sniHosts: map[int]map[string]string{}, byName: map[string]*routerListener{}}
-	for _, port := range merged.Ports {
-		r.port(port)
+	if merged := b.scoper.MergedGateway(p); merged != nil {
+		for _, port := range merged.Ports {
+			r.port(port)
+		}
 	}
-	var built []*listenerv3.Listener
-	origins := map[*listenerv3.FilterChain]chainOrigin{}
-	because := map[string][]result.ReasonID{}
+	patches := b.patchesFor(p)
 	for _, name := range r.order {
 		l := r.byName[name]
 		if len(l.chains) == 0 {
 			r.noChains(name, l)
 			continue
 		}
-		built = append(built, r.build(name, l, origins))
-		because[name] = b.serverReasons("GW-5", l.servers)
+		built, origins := r.build(name, l)
+		if built, origins = b.patchListener(built, origins, patches, networking.EnvoyFilter_GATEWAY); built != nil {
+			r.send(built, origins, b.serverReasons("GW-5", l.servers))
+		}
 	}
-	var out []*result.Resource
-	var routes []string
-	for _, l := range built {
-		resource := &result.Resource{Name: l.Name, Bytes: int64(proto.Size(l)), Parts: listenerPartsOf(l, origins), Because: because[l.Name]}
-		routes = append(routes, rdsNames(resource.Parts)...)
-		out = append(out, resource)
+	for _, added := range b.addedListeners(patches, networking.EnvoyFilter_GATEWAY) {
+		r.send(added.listener, added.origins(), []result.ReasonID{b.rec.Included(added.reason())})
 	}
-	slices.Sort(routes)
-	return out, slices.Compact(routes)
+	slices.Sort(r.routes)
+	return r.sent, slices.Compact(r.routes)
 }
 
 // routerListeners collects the listeners of a router by name.
@@ -81,6 +77,16 @@ type routerListeners struct {
 	sniHosts map[int]map[string]string
 	byName   map[string]*routerListener
 	order    []string
+
+	sent   []*result.Resource
+	routes []string // route configurations that they refer to
+}
+
+// send takes a listener apart.
+func (r *routerListeners) send(l *listenerv3.Listener, origins map[*listenerv3.FilterChain]chainOrigin, because []result.ReasonID) {
+	resource := &result.Resource{Name: l.GetName(), Bytes: int64(proto.Size(l)), Parts: listenerPartsOf(l, origins), Because: because}
+	r.sent = append(r.sent, resource)
+	r.routes = append(r.routes, rdsNames(resource.Parts)...)
 }
 
 // port adds the chains of one merged port.
@@ -149,8 +155,10 @@ func (r *routerListeners) noChains(name string, l *routerListener) {
 	}
 }
 
-// build makes the Envoy message (Istio networking/core buildGatewayListener).
-func (r *routerListeners) build(name string, l *routerListener, origins map[*listenerv3.FilterChain]chainOrigin) *listenerv3.Listener {
+// build makes the Envoy message (Istio networking/core buildGatewayListener) and
+// tells where each of its chains comes from.
+func (r *routerListeners) build(name string, l *routerListener) (*listenerv3.Listener, map[*listenerv3.FilterChain]chainOrigin) {
+	origins := map[*listenerv3.FilterChain]chainOrigin{}
 	flags := &r.view.Flags
 	out := &listenerv3.Listener{
 		Name:             name,
@@ -185,7 +193,7 @@ func (r *routerListeners) build(name string, l *routerListener, origins map[*lis
 		origins[chain] = c.origin
 		out.FilterChains = append(out.FilterChains, chain)
 	}
-	return out
+	return out, origins
 }
 
 // listenerFilters are what looks at a TCP connection first.
