@@ -149,8 +149,8 @@ func (p *Proxy) UsesAutoAllocated() bool {
 	return (p.Metadata.DNSAutoAllocate || p.View.Flags.IPAutoallocate) && p.Metadata.DNSCapture
 }
 
-// ofFamilies keeps the addresses of the proxy's address families; a proxy of
-// both gets those of the first address's family first (Istio pkg/util/net
+// ofFamilies keeps the addresses of the proxy's one address family; for a proxy
+// of both, those of the first address's (Istio pilot/pkg/util/network
 // FilterAddressesByIPFamily).
 func ofFamilies(addresses []string, p *Proxy) []string {
 	var v4, v6 []string
@@ -174,8 +174,8 @@ func ofFamilies(addresses []string, p *Proxy) []string {
 			v6 = append(v6, address)
 		}
 	}
-	if v6First {
-		return append(v6, v4...)
+	if len(v4) == 0 || v6First && len(v6) > 0 {
+		return v6
 	}
-	return append(v4, v6...)
+	return v4
 }

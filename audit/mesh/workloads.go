@@ -128,7 +128,8 @@ func (v *View) podInstance(pod *snapshot.Pod) *workloadInstance {
 }
 
 // addSelectedEntries appends the WorkloadEntries that Kubernetes Services select
-// (REG-14; Istio collectWorkloadInstanceEndpoints).
+// (REG-14; Istio collectWorkloadInstanceEndpoints). Istiod looks a port up by its
+// number, so of two ports with one number the first gets the rows of both.
 func (v *View) addSelectedEntries(rows map[HostNamespace][]Endpoint, workloads []*workloadInstance) {
 	byNamespace := map[string][]*workloadInstance{}
 	for _, w := range workloads {
@@ -146,7 +147,7 @@ func (v *View) addSelectedEntries(rows map[HostNamespace][]Endpoint, workloads [
 				if !selects(s.Selector, w.row.Labels) {
 					continue
 				}
-				if row, ok := selectedEntry(s, &s.Ports[i], w); ok {
+				if row, ok := selectedEntry(s, s.Port(s.Ports[i].Number), w); ok {
 					rows[key] = append(rows[key], row)
 				}
 			}
