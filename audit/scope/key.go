@@ -17,6 +17,7 @@ import (
 var keyMetadata = []string{
 	"CREDENTIAL", "CREDENTIAL_FILE", "DISABLE_HBONE_SEND", "ENABLE_HBONE", "OUTBOUND_LISTENER_EXACT_BALANCE",
 	"TLS_CLIENT_CERT_CHAIN", "TLS_CLIENT_KEY", "TLS_CLIENT_ROOT_CERT",
+	"TLS_SERVER_CERT_CHAIN", "TLS_SERVER_KEY", "TLS_SERVER_ROOT_CERT",
 }
 
 // key is what decides a proxy's outbound sets and their bytes.
