@@ -69,6 +69,34 @@ func Run(snap *snapshot.Snapshot, o Options) *result.Audit {
 	return out
 }
 
+// Proxies lists the selected proxies by namespace and name, without computing
+// what they get.
+func Proxies(snap *snapshot.Snapshot, s Selection) []result.Proxy {
+	var out []result.Proxy
+	for _, view := range mesh.New(snap).Views {
+		for _, p := range view.Proxies {
+			if s.selects(p) {
+				out = append(out, proxyOf(p))
+			}
+		}
+	}
+	sortProxies(out)
+	return out
+}
+
+func proxyOf(p *mesh.Proxy) result.Proxy {
+	return result.Proxy{
+		Namespace: p.Namespace, Name: p.Name, Kind: p.Kind.String(), Workload: p.Workload,
+		Revision: p.View.Revision, Version: p.Version.String(), Assumed: p.Pod.Assumed,
+	}
+}
+
+func sortProxies(list []result.Proxy) {
+	slices.SortFunc(list, func(x, y result.Proxy) int {
+		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name), cmp.Compare(x.Revision, y.Revision))
+	})
+}
+
 // assembly joins the revisions' projections to one audit.
 type assembly struct {
 	out     *result.Audit
@@ -171,19 +199,16 @@ func (a *assembly) finish(m *mesh.Mesh) {
 	for i := range out.Groups {
 		g := &out.Groups[i]
 		for _, p := range a.members[i] {
-			out.Proxies = append(out.Proxies, result.Proxy{
-				Namespace: p.Namespace, Name: p.Name, Kind: p.Kind.String(), Group: g.ID,
-				Workload: p.Workload, Revision: p.View.Revision, Version: p.Version.String(), Assumed: p.Pod.Assumed,
-			})
+			proxy := proxyOf(p)
+			proxy.Group = g.ID
+			out.Proxies = append(out.Proxies, proxy)
 		}
 		n := int64(g.Proxies)
 		out.Mesh.Totals.Connections += g.Proxies
 		out.Mesh.Totals.EndpointRows += n * int64(g.Counts.Endpoints)
 		out.Mesh.Totals.Bytes += n * g.Bytes.Total
 	}
-	slices.SortFunc(out.Proxies, func(x, y result.Proxy) int {
-		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name), cmp.Compare(x.Revision, y.Revision))
-	})
+	sortProxies(out.Proxies)
 	for _, f := range a.fan {
 		if f.Proxies > 0 {
 			f.Bytes = f.Total / int64(f.Proxies)

@@ -144,7 +144,7 @@ func (f *inputFlags) readFiles(ctx context.Context, g *global) (*load.Result, er
 func (f *inputFlags) readLive(ctx context.Context, g *global, overrides snapshot.Overrides) (*input, error) {
 	config, err := g.config.ToRESTConfig()
 	if err != nil {
-		return nil, unreadError(fmt.Errorf("no cluster to read: %w\nTo audit files instead, use -f FILE or -k DIR; to see an example, --demo", err))
+		return nil, noCluster(err)
 	}
 	bar := g.newProgress()
 	defer bar.done()
@@ -156,10 +156,14 @@ func (f *inputFlags) readLive(ctx context.Context, g *global, overrides snapshot
 		Progress:  func(kind string, n int) { bar.printf("reading the cluster: %d %s", n, kind) },
 	})
 	if err != nil {
-		return nil, unreadError(err)
+		return nil, noCluster(err)
 	}
 	snap.Overrides = overrides
 	return &input{snapshot: snap}, nil
+}
+
+func noCluster(err error) error {
+	return unreadError(fmt.Errorf("%w\nTo audit files instead, use -f FILE or -k DIR; to see an example, --demo", err))
 }
 
 func diagnosticText(d result.Diagnostic) string {

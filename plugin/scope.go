@@ -1,7 +1,9 @@
 package plugin
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -10,6 +12,7 @@ import (
 
 	"github.com/mesh-audit/mesh-audit/audit"
 	"github.com/mesh-audit/mesh-audit/audit/result"
+	"github.com/mesh-audit/mesh-audit/audit/snapshot"
 	"github.com/mesh-audit/mesh-audit/report"
 )
 
@@ -179,6 +182,9 @@ func (o *scopeOptions) run(ctx context.Context, g *global) error {
 	})
 	bar.done()
 	a.Diagnostics = in.diagnostics
+	if o.narrowed() && len(a.Proxies) == 0 {
+		return o.notFound(in.snapshot)
+	}
 	if err := o.print(g, a); err != nil {
 		return err
 	}
@@ -197,9 +203,6 @@ func (o *scopeOptions) print(g *global, a *result.Audit) error {
 	case "yaml":
 		return report.YAML(out, a, data)
 	}
-	if o.narrowed() && len(a.Proxies) == 0 {
-		return o.notFound(a)
-	}
 	table := report.ScopeOptions{Wide: o.output == "wide", All: o.all}
 	switch {
 	case o.by == "service":
@@ -212,14 +215,33 @@ func (o *scopeOptions) print(g *global, a *result.Audit) error {
 
 func (o *scopeOptions) narrowed() bool { return o.selection.Pod != "" || o.selection.Workload != "" }
 
-func (o *scopeOptions) notFound(a *result.Audit) error {
-	what := "pod " + o.selection.Pod
-	if o.selection.Workload != "" {
-		what = o.selection.Workload
-	}
-	where := "any namespace"
+// notFound says which proxies there are instead of the one that was asked for.
+func (o *scopeOptions) notFound(snap *snapshot.Snapshot) error {
+	what := cmp.Or(o.selection.Workload, "pod "+o.selection.Pod)
+	where := "the mesh"
 	if o.selection.Namespace != "" {
 		where = "namespace " + o.selection.Namespace
 	}
-	return usageError("no proxy of %s in %s: the mesh has %d proxies; list them with 'kubectl mesh-audit scope --all', or set the namespace with -n", what, where, a.Mesh.Proxies)
+	wider := o.selection
+	wider.Pod, wider.Workload = "", ""
+	known := audit.Proxies(snap, wider)
+	if len(known) == 0 {
+		return usageError("no proxy of %s: %s has none at all; set the namespace with -n", what, where)
+	}
+	var names []string
+	for _, p := range known {
+		name := p.Namespace + "/" + p.Name
+		if o.selection.Workload != "" {
+			name = p.Namespace + " " + p.Workload
+		}
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	const most = 10
+	text := strings.Join(names[:min(most, len(names))], "\n  ")
+	if rest := len(names) - most; rest > 0 {
+		text += fmt.Sprintf("\n  and %d more", rest)
+	}
+	return usageError("no proxy of %s in %s, which has (set the namespace with -n):\n  %s", what, where, text)
 }

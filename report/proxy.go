@@ -142,7 +142,7 @@ func listenerRows(list []*result.Resource) [][]string {
 			if p.Match != nil && *p.Match != "" {
 				match = *p.Match
 			}
-			rows = append(rows, []string{address, port, match, strings.Join(p.To, ", "), size})
+			rows = append(rows, []string{address, port, match, destinationText(p.To), size})
 			size = ""
 		}
 		if len(r.Parts) == 0 {
@@ -150,6 +150,25 @@ func listenerRows(list []*result.Resource) [][]string {
 		}
 	}
 	return rows
+}
+
+// destinationText uses the words of istioctl.
+func destinationText(to []string) string {
+	words := make([]string, len(to))
+	for i, t := range to {
+		kind, rest, _ := strings.Cut(t, " ")
+		switch kind {
+		case "cluster":
+			words[i] = "Cluster: " + rest
+		case "rds":
+			words[i] = "Route: " + rest
+		case "inline-route":
+			words[i] = "Inline Route: " + strings.TrimPrefix(rest, "-> ")
+		default:
+			words[i] = t
+		}
+	}
+	return strings.Join(words, ", ")
 }
 
 func routeRows(list []*result.Resource) [][]string {
