@@ -37,10 +37,11 @@ type inboundPort struct {
 // inboundBuilder makes the inbound listeners of one proxy.
 type inboundBuilder struct {
 	*Builder
-	s     *scope.Scope
-	p     *mesh.Proxy
-	mtls  mesh.WorkloadMTLS
-	ports []*inboundPort
+	s       *scope.Scope
+	p       *mesh.Proxy
+	mtls    mesh.WorkloadMTLS
+	ports   []*inboundPort
+	patches *envoyPatches
 }
 
 // InboundListeners are virtualInbound and the listeners of Sidecar ingress that
@@ -50,7 +51,7 @@ func (b *Builder) InboundListeners(s *scope.Scope, p *mesh.Proxy) []*result.Reso
 	if b.view.Config.GetProxyListenPort() <= 0 {
 		return nil
 	}
-	in := &inboundBuilder{Builder: b, s: s, p: p, mtls: b.view.WorkloadMTLS(p.Namespace, p.Labels)}
+	in := &inboundBuilder{Builder: b, s: s, p: p, mtls: b.view.WorkloadMTLS(p.Namespace, p.Labels), patches: b.patchesFor(p)}
 	in.ports = in.inboundPorts()
 	var out []*result.Resource
 	virtual := &inboundChains{}
@@ -70,6 +71,13 @@ func (b *Builder) InboundListeners(s *scope.Scope, p *mesh.Proxy) []*result.Reso
 		l := in.listener(virtualInboundName, wildcards(p), number, false, all)
 		out = append(out, in.resource(l, all, in.reasons()))
 	}
+	for _, a := range b.addedListeners(in.patches, networking.EnvoyFilter_SIDECAR_INBOUND) {
+		out = append(out, &result.Resource{
+			Name: a.listener.Name, Bytes: int64(proto.Size(a.listener)),
+			Parts: listenerPartsOf(a.listener, a.origins()), Because: []result.ReasonID{b.rec.Included(a.reason())},
+		})
+	}
+	out = slices.DeleteFunc(out, func(r *result.Resource) bool { return r == nil })
 	slices.SortStableFunc(out, func(x, y *result.Resource) int { return cmp.Compare(x.Name, y.Name) })
 	return out
 }
@@ -84,11 +92,16 @@ func (in *inboundBuilder) reasons() []result.ReasonID {
 	return ids
 }
 
+// resource patches a listener; nil: a patch removes it.
 func (in *inboundBuilder) resource(l *listenerv3.Listener, chains *inboundChains, because []result.ReasonID) *result.Resource {
+	l, origins := in.patchListener(l, chains.origins, in.patches, networking.EnvoyFilter_SIDECAR_INBOUND)
+	if l == nil {
+		return nil
+	}
 	return &result.Resource{
 		Name:    l.Name,
 		Bytes:   int64(proto.Size(l)),
-		Parts:   listenerPartsOf(l, chains.origins),
+		Parts:   listenerPartsOf(l, origins),
 		Because: because,
 	}
 }

@@ -12,6 +12,7 @@ import (
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/mesh-audit/mesh-audit/audit/mesh"
 )
@@ -251,7 +252,7 @@ func (in *inboundBuilder) inlineRoutes(port *inboundPort) *routev3.RouteConfigur
 	if proto := port.port.Protocol; proto != mesh.GRPC && proto != mesh.GRPCWeb && in.view.Flags.InboundRetryPolicy {
 		action.RetryPolicy = &routev3.RetryPolicy{RetryOn: "reset-before-request", NumRetries: wrapperspb.UInt32(2)}
 	}
-	return &routev3.RouteConfiguration{
+	routes := &routev3.RouteConfiguration{
 		Name: port.cluster,
 		VirtualHosts: []*routev3.VirtualHost{{
 			Name:    "inbound|http|" + strconv.Itoa(port.port.Number),
@@ -265,6 +266,10 @@ func (in *inboundBuilder) inlineRoutes(port *inboundPort) *routev3.RouteConfigur
 		}},
 		ValidateClusters: wrapperspb.Bool(false),
 	}
+	if patchesRoutes(in.patches, networking.EnvoyFilter_SIDECAR_INBOUND) {
+		in.patchRoutes(routes, in.patches, networking.EnvoyFilter_SIDECAR_INBOUND, nil)
+	}
+	return routes
 }
 
 // tcpFiltersOf are the network filters of a chain that is not HTTP.

@@ -10,6 +10,8 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/mesh-audit/mesh-audit/audit/result"
 )
 
 // passthroughChainName names the default chain that istiod adds (SIZE-14).
@@ -19,12 +21,15 @@ func acceptHTTP10() *corev3.Http1ProtocolOptions {
 	return &corev3.Http1ProtocolOptions{AcceptHttp_10: true}
 }
 
-// build makes the listener of an entry (SIZE-13, SIZE-14; Istio listener.go
+// build makes the listener of an entry; nil: an EnvoyFilter removes it (SIZE-13, SIZE-14; Istio listener.go
 // buildListenerFromEntry).
 func (o *outboundBuilder) build(e *listenerEntry) *Listener {
 	l, origins := o.message(e, o.catchAllFilters())
-	out := &Listener{OwnAddress: e.ownAddress}
-	o.measure(out, l, origins, networking.EnvoyFilter_SIDECAR_OUTBOUND)
+	out := o.measure(l, origins)
+	if out == nil {
+		return nil
+	}
+	out.OwnAddress = e.ownAddress
 	out.Because = slices.Clone(e.because)
 	if len(e.services) == 1 {
 		out.Service = e.services[0]
@@ -160,16 +165,35 @@ func blackHoleFilters(stats []*listenerv3.Filter) []*listenerv3.Filter {
 	})))
 }
 
-// measure fills in what a listener's message tells.
-func (o *outboundBuilder) measure(out *Listener, l *listenerv3.Listener, origins map[*listenerv3.FilterChain]chainOrigin, _ networking.EnvoyFilter_PatchContext) {
+// measure patches a listener and takes what its message tells; nil: a patch
+// removes it.
+func (o *outboundBuilder) measure(l *listenerv3.Listener, origins map[*listenerv3.FilterChain]chainOrigin) *Listener {
+	l, origins = o.patchListener(l, origins, o.patches, networking.EnvoyFilter_SIDECAR_OUTBOUND)
+	if l == nil {
+		return nil
+	}
+	out := &Listener{tags: tagSites(l)}
 	out.Name = l.Name
 	out.Parts = listenerPartsOf(l, origins)
 	out.Routes = rdsNames(out.Parts)
 	out.Bytes = int64(proto.Size(l))
-	out.tags = tagSites(l)
+	return out
 }
 
-func (o *outboundBuilder) patched(listeners []*Listener) []*Listener { return listeners }
+// added are the listeners that EnvoyFilters add.
+func (o *outboundBuilder) added() []*Listener {
+	var out []*Listener
+	for _, a := range o.addedListeners(o.patches, networking.EnvoyFilter_SIDECAR_OUTBOUND) {
+		l := &Listener{}
+		l.Name = a.listener.Name
+		l.Parts = listenerPartsOf(a.listener, a.origins())
+		l.Routes = rdsNames(l.Parts)
+		l.Bytes = int64(proto.Size(a.listener))
+		l.Because = []result.ReasonID{o.rec.Included(a.reason())}
+		out = append(out, l)
+	}
+	return out
+}
 
 // isTrue is how istiod reads a flag of a proxy's metadata.
 func isTrue(text string) bool { return text == "true" || text == "1" }

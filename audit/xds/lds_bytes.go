@@ -1,6 +1,7 @@
 package xds
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -109,6 +110,13 @@ func (b *Builder) listenerKeyOf(p *mesh.Proxy) string {
 	}
 	for _, t := range b.telemetries(p) {
 		text(t)
+	}
+	if patches := b.patchesFor(p); patches != nil {
+		for _, kind := range slices.Sorted(maps.Keys(patches.byApplyTo)) {
+			for _, patch := range patches.of(kind) {
+				field(patch.Filter.Namespace, patch.Filter.Name, strconv.Itoa(patch.Index))
+			}
+		}
 	}
 	for _, plugin := range b.wasmPlugins(p) {
 		field(b.extensionName(plugin))

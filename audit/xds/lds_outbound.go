@@ -21,7 +21,10 @@ func (b *Builder) OutboundListeners(s *scope.Scope, p *mesh.Proxy) []*Listener {
 	if b.view.Config.GetProxyListenPort() <= 0 {
 		return nil
 	}
-	o := &outboundBuilder{Builder: b, s: s, p: p, entries: map[listenerKey]*listenerEntry{}, http10: b.view.Flags.HTTP10 || p.Metadata.HTTP10}
+	o := &outboundBuilder{
+		Builder: b, s: s, p: p, entries: map[listenerKey]*listenerEntry{},
+		http10: b.view.Flags.HTTP10 || p.Metadata.HTTP10, patches: b.patchesFor(p),
+	}
 	for _, e := range s.Egress {
 		o.addEgress(e)
 	}
@@ -29,13 +32,9 @@ func (b *Builder) OutboundListeners(s *scope.Scope, p *mesh.Proxy) []*Listener {
 	for _, key := range o.keys {
 		out = append(out, o.build(o.entries[key]))
 	}
-	if l := o.httpProxy(); l != nil {
-		out = append(out, l)
-	}
-	out = o.patched(out)
-	if l := o.virtualOutbound(); l != nil {
-		out = append(out, l)
-	}
+	out = append(out, o.httpProxy(), o.virtualOutbound())
+	out = append(out, o.added()...)
+	out = slices.DeleteFunc(out, func(l *Listener) bool { return l == nil })
 	shape := &listenerShape{b: b, s: s, built: p}
 	for _, l := range out {
 		l.shape = shape
@@ -52,6 +51,7 @@ type outboundBuilder struct {
 	entries map[listenerKey]*listenerEntry
 	keys    []listenerKey // of entries, in order of addition
 	http10  bool
+	patches *envoyPatches
 }
 
 type listenerKey struct {

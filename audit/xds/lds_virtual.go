@@ -7,7 +7,6 @@ import (
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
-	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/mesh-audit/mesh-audit/audit/mesh"
 	"github.com/mesh-audit/mesh-audit/audit/result"
@@ -79,8 +78,10 @@ func (o *outboundBuilder) virtualOutbound() *Listener {
 		l.ListenerFilters = append(l.ListenerFilters, httpInspector)
 	}
 	l.FilterChains = append(l.FilterChains, &listenerv3.FilterChain{Name: catchAllTCPChain, Filters: o.catchAllFilters()})
-	out := &Listener{}
-	o.measure(out, l, nil, networking.EnvoyFilter_SIDECAR_OUTBOUND)
+	out := o.measure(l, nil)
+	if out == nil {
+		return nil
+	}
 	out.Because = []result.ReasonID{o.rec.Included(result.Reason{Rule: "LDS-1", Text: "traffic is redirected to the proxy"})}
 	return out
 }
