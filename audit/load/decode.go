@@ -62,7 +62,7 @@ func (out *parsed) document(d document) {
 	switch {
 	case p != nil:
 		out.fail(sniffRef(d), d.line, p)
-	case root == nil:
+	case root == nil, isNull(root):
 	case d.element && root.Kind == yaml.SequenceNode:
 		for _, n := range root.Content {
 			out.object(item{line: n.Line, node: n}, d.listOf, 1)

@@ -35,14 +35,23 @@ func Files(ctx context.Context, o Options) (*Result, error) {
 		}
 		p.parse(name, data)
 	}
-	if o.Kustomize != "" {
-		data, err := kustomize(o.Kustomize)
-		if err != nil {
-			return nil, err
+	var kustomizeErr error
+	if o.Kustomize != "" && ctx.Err() == nil {
+		var data []byte
+		if data, kustomizeErr = kustomize(o.Kustomize); kustomizeErr == nil {
+			p.parse(o.Kustomize, data)
 		}
-		p.parse(o.Kustomize, data)
 	}
-	return p.finish()
+	r, err := p.finish() // also waits for what is being decoded
+	switch {
+	case kustomizeErr != nil:
+		return nil, kustomizeErr
+	case err != nil:
+		return nil, err
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("reading the input: %w", ctx.Err())
+	}
+	return r, nil
 }
 
 // Bytes reads one text, as if it were the file of that name.
@@ -129,9 +138,6 @@ func (p *parser) parse(file string, data []byte) {
 // finish waits for all documents and joins them.
 func (p *parser) finish() (*Result, error) {
 	if err := p.group.Wait(); err != nil {
-		return nil, fmt.Errorf("reading the input: %w", err)
-	}
-	if err := p.ctx.Err(); err != nil && p.result.Objects == nil && len(p.parsed) == 0 {
 		return nil, fmt.Errorf("reading the input: %w", err)
 	}
 	r := &p.result

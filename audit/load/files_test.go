@@ -83,6 +83,18 @@ func TestFormats(t *testing.T) {
 	}
 }
 
+func TestNothing(t *testing.T) {
+	for _, text := range []string{"", "\n", "---\n---\n", "# only a comment\n", "%YAML 1.2\n---\n", "...\n", "{}", "null\n"} {
+		r, err := load.Bytes(t.Context(), "f", []byte(text), "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(r.Objects)+len(r.Diagnostics) > 0 && text != "{}" {
+			t.Errorf("%q: %v %v", text, names(r), r.Diagnostics)
+		}
+	}
+}
+
 func write(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
 	for name, text := range files {
