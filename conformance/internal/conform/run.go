@@ -36,11 +36,11 @@ type Runner struct {
 
 // Run compares all meshes and calls done with each result, in order.
 func (r *Runner) Run(meshes []string, done func(*Result)) error {
-	data, err := os.ReadFile(r.Judge)
+	info, err := os.Stat(r.Judge)
 	if err != nil {
 		return fmt.Errorf("the judge: %w", err)
 	}
-	r.judgeSum = sum(data)
+	r.judgeSum = fmt.Sprint(info.Size(), info.ModTime().UnixNano())
 	results := make([]chan *Result, len(meshes))
 	slots := make(chan struct{}, max(r.Parallel, 1))
 	var all sync.WaitGroup
@@ -172,7 +172,7 @@ func readAll(path string) ([]byte, error) {
 			return err
 		}
 		data, err := os.ReadFile(p)
-		out = append(append(out, p...), data...)
+		out = append(append(out, data...), "\n---\n"...)
 		return err
 	})
 	return out, err
