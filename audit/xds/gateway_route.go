@@ -9,6 +9,7 @@ import (
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 	networking "istio.io/api/networking/v1alpha3"
 
@@ -108,7 +109,14 @@ func (r *gatewayRoute) server(server *scope.Server) {
 			r.routes[bound] = routes
 		}
 		for _, host := range hosts {
-			h := r.host(strings.ToLower(host), server)
+			host = strings.ToLower(host)
+			known := r.byHost[host] != nil
+			h := r.host(host, server)
+			if !known && r.view.Flags.PersistentSession && leadsTo(vs, host) {
+				if session := r.persistentSession(services(host)); session != nil {
+					h.TypedPerFilterConfig = map[string]*anypb.Any{sessionFilterName: sessionPerRoute(session)}
+				}
+			}
 			h.Routes = append(h.Routes, routes...)
 			h.from = append(h.from, bound)
 			if server.HTTPSRedirect() {
@@ -137,6 +145,15 @@ func (r *gatewayRoute) host(host string, server *scope.Server) *routerVirtualHos
 	r.byHost[host] = h
 	r.order = append(r.order, h)
 	return h
+}
+
+// leadsTo reports that a host is a destination or mirror of an http route.
+func leadsTo(vs *mesh.VirtualService, host string) bool {
+	return slices.ContainsFunc(vs.Spec.GetHttp(), func(http *networking.HTTPRoute) bool {
+		return http.GetMirror().GetHost() == host ||
+			slices.ContainsFunc(http.GetMirrors(), func(m *networking.HTTPMirrorPolicy) bool { return m.GetDestination().GetHost() == host }) ||
+			slices.ContainsFunc(http.GetRoute(), func(d *networking.HTTPRouteDestination) bool { return d.GetDestination().GetHost() == host })
+	})
 }
 
 func (h *routerVirtualHost) requireTLS(server *scope.Server) {
