@@ -8,11 +8,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/mesh-audit/mesh-audit/audit/load"
 	"github.com/mesh-audit/mesh-audit/audit/mesh"
 	"github.com/mesh-audit/mesh-audit/audit/result"
 	"github.com/mesh-audit/mesh-audit/audit/scope"
+	"github.com/mesh-audit/mesh-audit/audit/snapshot"
 )
 
 // view reads objects written in YAML; they need no cluster IPs.
@@ -160,4 +162,12 @@ func equal(t *testing.T, what string, want, got any) {
 func why(rec *scope.ReasonRecorder, because result.ReasonID) string {
 	r := rec.Reasons()[because]
 	return strings.TrimSpace(fmt.Sprintf("%s %s %s/%s %s", r.Rule, r.Object.Kind, r.Object.Namespace, r.Object.Name, r.Field))
+}
+
+// sidecarOf is a Sidecar of a namespace with one egress listener.
+func sidecarOf(ns string, hosts ...string) snapshot.Config[*networking.Sidecar] {
+	return snapshot.Config[*networking.Sidecar]{
+		Meta: snapshot.Meta{Kind: "Sidecar", Namespace: ns, Name: "default"},
+		Spec: &networking.Sidecar{Egress: []*networking.IstioEgressListener{{Hosts: hosts}}},
+	}
 }
