@@ -14,8 +14,7 @@ import (
 	"github.com/mesh-audit/mesh-audit/audit/snapshot"
 )
 
-// gateway reads a spec in YAML; its servers may be written short, as
-// "80 HTTP http a.example.com b.example.com" under the key s.
+// gateway reads a spec in YAML.
 func gateway(t *testing.T, name, spec string) *snapshot.Config[*networking.Gateway] {
 	t.Helper()
 	json, err := yaml.YAMLToJSON([]byte(spec))
