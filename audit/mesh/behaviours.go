@@ -11,6 +11,7 @@ type Behaviours struct {
 	NamespaceTrafficDistribution bool // REG-9: the Namespace's annotation is inherited
 	SameZoneTrafficDistribution  bool // REG-9: PreferSameZone and PreferSameNode are known
 	TrafficDistribution          bool // REG-9: read at all
+	HiddenWithoutEndpoints       bool // EDS-6: EndpointSlices of a Service with exportTo "~" are not sent on
 	TerminatingEndpoints         bool // TRAP-40: an unready endpoint without conditions.terminating is Terminating
 	ServiceEntryVisibility       bool // VIS-4: meshConfig.serviceEntryVisibility is obeyed
 	ExactHostLookup              bool // SC-10: egress hosts that are all exact are looked up, not matched
@@ -57,6 +58,7 @@ var behaviours = []behaviour{
 	{"SIZE-18", []Version{{1, 30, 0, ""}}, func(b *Behaviours) { b.CustomAuthzByProvider = true }},
 	{"RDS-14", []Version{{1, 27, 0, ""}}, func(b *Behaviours) { b.LowercaseHosts = true }},
 	{"SIZE-23", []Version{{1, 26, 0, ""}}, func(b *Behaviours) { b.RetryBackoff = true }},
+	{"EDS-6", []Version{{1, 25, 0, ""}}, func(b *Behaviours) { b.HiddenWithoutEndpoints = true }},
 	{"TRAP-40", []Version{{1, 26, 0, ""}}, func(b *Behaviours) { b.TerminatingEndpoints = true }},
 }
 

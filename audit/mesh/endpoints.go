@@ -29,6 +29,9 @@ func (v *View) endpointTable(snap *snapshot.Snapshot) {
 	v.work.instances = v.workloadInstances(snap)
 	external := v.serviceEntryRows(v.work.instances)
 	kubernetes := v.sliceRows(snap)
+	if v.Behaviours.HiddenWithoutEndpoints {
+		v.withholdHidden(kubernetes)
+	}
 	if v.Flags.K8sSelectWorkloadEntries {
 		v.addSelectedEntries(kubernetes, v.work.instances)
 	}
@@ -72,6 +75,29 @@ func (v *View) sliceRows(snap *snapshot.Snapshot) map[HostNamespace][]Endpoint {
 		}
 	}
 	return rows
+}
+
+// withholdHidden takes the rows of Services with exportTo "~" away: istiod does
+// not send EndpointSlices on for them, though a proxy in the Service's namespace
+// may get its cluster through a VirtualService. A WorkloadEntry that the Service
+// selects makes istiod send all. So does a change of the Service after its
+// slices, which no input tells of: istiod itself then differs from run to run
+// (Istio pilot/pkg/serviceregistry/kube/controller/endpointslice.go
+// serviceNeedsPush).
+func (v *View) withholdHidden(rows map[HostNamespace][]Endpoint) {
+	for key := range rows {
+		s := v.kubernetesByHost(key.Host)
+		if s == nil || !slices.Contains(s.ExportTo, "~") {
+			continue
+		}
+		selected := v.Flags.K8sSelectWorkloadEntries && slices.ContainsFunc(v.work.instances, func(w *workloadInstance) bool {
+			return w.kind == workloadKindEntry && !w.onlyDNS && w.namespace == s.Namespace && selects(s.Selector, w.row.Labels)
+		})
+		if !selected {
+			v.work.withheld[key] = rows[key]
+			delete(rows, key)
+		}
+	}
 }
 
 // readsSlice reports a slice of a Service that the view sees.

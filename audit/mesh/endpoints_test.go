@@ -158,3 +158,33 @@ spec: {hosts: [none.example.com], ports: [{number: 80, name: http, protocol: HTT
 		}
 	}
 }
+
+func TestHiddenServiceHasNoEndpoints(t *testing.T) {
+	service := func(name, selector string) string {
+		return `
+apiVersion: v1
+kind: Service
+metadata: {name: ` + name + `, namespace: a, annotations: {networking.istio.io/exportTo: "~"}}
+spec: {clusterIP: 10.80.0.2, ` + selector + ` ports: [{name: http, port: 80, targetPort: 8081, protocol: TCP}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: ` + name + `-1, namespace: a, labels: {kubernetes.io/service-name: ` + name + `}}
+addressType: IPv4
+ports: [{name: http, port: 8081, protocol: TCP}]
+endpoints: [{addresses: [10.9.0.3]}]
+---
+`
+	}
+	v := only(t, backends+service("manual", "")+service("mixed", "selector: {app: b},"))
+	if rows := rowsOf(v, "manual.a.svc.cluster.local"); rows != nil {
+		t.Errorf("rows: %q", rows)
+	}
+	want := []string{
+		"10.9.0.3:8081 http  health=1 tls=disabled workload= weight=0",
+		"10.7.0.1:8081 http r2/z2 health=0 tls=istio workload=we1 weight=5",
+	}
+	if diff := cmp.Diff(want, rowsOf(v, "mixed.a.svc.cluster.local")); diff != "" {
+		t.Errorf("rows (-want +got):\n%s", diff)
+	}
+}

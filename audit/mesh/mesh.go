@@ -12,7 +12,8 @@ import (
 // working is what only the making of a view needs.
 type working struct {
 	instances []*workloadInstance
-	entries   map[string][]entryTarget // ServiceEntry endpoints by address
+	entries   map[string][]entryTarget     // ServiceEntry endpoints by address
+	withheld  map[HostNamespace][]Endpoint // rows that istiod knows and does not send
 	// proxyConfigs are effective ProxyConfigs by the texts that they come from.
 	proxyConfigs map[string]*meshconfig.ProxyConfig
 }
@@ -39,7 +40,7 @@ func New(snap *snapshot.Snapshot) *Mesh {
 
 // build fills all of a view but its proxies.
 func (v *View) build(snap *snapshot.Snapshot, g *gaps) {
-	v.work = &working{entries: map[string][]entryTarget{}, proxyConfigs: map[string]*meshconfig.ProxyConfig{}}
+	v.work = &working{entries: map[string][]entryTarget{}, withheld: map[HostNamespace][]Endpoint{}, proxyConfigs: map[string]*meshconfig.ProxyConfig{}}
 	v.settings(snap, g)
 	v.selectNamespaces(snap, g)
 	v.registry(snap)

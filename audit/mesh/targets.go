@@ -200,7 +200,10 @@ func (v *View) sliceTargets(list []*snapshot.EndpointSlice) map[string][]Service
 		if s == nil {
 			continue
 		}
-		rows := v.Endpoints.Of(host, slice.Namespace)
+		rows := v.work.withheld[HostNamespace{host, slice.Namespace}]
+		if rows == nil {
+			rows = v.Endpoints.Of(host, slice.Namespace)
+		}
 		for i := range rows {
 			row := &rows[i]
 			if !row.Kubernetes || row.ServicePort != 0 || row.Health == Unknown {
