@@ -58,7 +58,7 @@ func (g *gen) gatewayService(gw *gatewayPod) *service {
 	g.services = append(g.services, s)
 	g.add("discovery.k8s.io/v1", "EndpointSlice", gw.ns, gw.name+"-s0", M{
 		"labels":      M{"kubernetes.io/service-name": gw.name},
-		"addressType": "IPv4", "endpoints": L{endpointOf(gw.ns, gw.pods[0])}, "ports": resolvePorts(s.ports, gw.ports),
+		"addressType": "IPv4", "endpoints": L{endpointOf(gw.ns, gw.pods[0], false)}, "ports": resolvePorts(s.ports, gw.ports),
 	})
 	return s
 }

@@ -23,6 +23,7 @@ type service struct {
 	selector M
 	headless bool
 	external bool
+	publish  bool
 }
 
 // host is the service's full name.
@@ -102,6 +103,7 @@ func (g *gen) varyService(s *service, spec, annotations M) {
 	}
 	if g.chance(10) {
 		spec["publishNotReadyAddresses"] = true
+		s.publish = true
 	}
 	if g.chance(15) && !s.headless {
 		spec["type"] = pick(g, "NodePort", "LoadBalancer")
@@ -121,7 +123,7 @@ func (g *gen) portMenu() []M {
 	return append(menu, []M{
 		{"name": "redis", "port": 6379}, {"name": "mongo", "port": 27017}, {"name": "mysql", "port": 3306},
 		{"name": "db", "port": 27017}, {"name": "smtp", "port": 25}, {"name": "grpc-web", "port": 9091},
-		{"name": "HTTP-Upper", "port": 8081}, {"name": "httpx", "port": 8082}, {"name": "other", "port": 9000},
+		{"name": "upper", "port": 8081, "appProtocol": "HTTP"}, {"name": "httpx", "port": 8082}, {"name": "other", "port": 9000},
 		{"name": "any", "port": 8083, "appProtocol": "http"}, {"name": "h2c", "port": 8084, "appProtocol": "kubernetes.io/h2c"},
 		{"name": "ws", "port": 8085, "appProtocol": "kubernetes.io/ws"}, {"name": "wss", "port": 8086, "appProtocol": "kubernetes.io/wss"},
 		{"name": "http-not", "port": 8087, "appProtocol": "tcp"}, {"name": "empty", "port": 8088, "appProtocol": ""},
@@ -173,13 +175,13 @@ func (g *gen) slices(s *service) {
 		k := fmt.Sprint(resolved)
 		ports[k] = resolved
 		for _, p := range w.pods {
-			groups[k] = append(groups[k], endpointOf(w.ns, p))
+			groups[k] = append(groups[k], endpointOf(w.ns, p, s.publish))
 		}
 	}
+	if len(groups) == 0 {
+		groups[""], ports[""] = L{}, L{}
+	}
 	for i, k := range sortedKeys(groups) {
-		if g.chance(5) {
-			continue
-		}
 		g.add("discovery.k8s.io/v1", "EndpointSlice", s.ns, fmt.Sprintf("%s-s%d", s.name, i), M{
 			"labels":      M{"kubernetes.io/service-name": s.name, "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io"},
 			"addressType": "IPv4", "endpoints": groups[k], "ports": ports[k],
@@ -187,11 +189,12 @@ func (g *gen) slices(s *service) {
 	}
 }
 
-// endpointOf is a pod's entry in a slice.
-func endpointOf(ns string, p *pod) M {
+// endpointOf is a pod's entry in a slice; of a service that publishes
+// addresses that are not ready, all are called ready.
+func endpointOf(ns string, p *pod, publish bool) M {
 	return M{
 		"addresses": L{p.ip}, "nodeName": p.node,
-		"conditions": M{"ready": p.ready, "serving": p.ready, "terminating": false},
+		"conditions": M{"ready": p.ready || publish, "serving": p.ready, "terminating": false},
 		"targetRef":  M{"kind": "Pod", "name": p.name, "namespace": ns},
 	}
 }
