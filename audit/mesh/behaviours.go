@@ -12,7 +12,7 @@ type Behaviours struct {
 	SameZoneTrafficDistribution  bool // REG-9: PreferSameZone and PreferSameNode are known
 	TrafficDistribution          bool // REG-9: read at all
 	HiddenWithoutEndpoints       bool // EDS-6: EndpointSlices of a Service with exportTo "~" are not sent on
-	TerminatingEndpoints         bool // TRAP-40: an unready endpoint without conditions.terminating is Terminating
+	TerminatingEndpoints         bool // TRAP-40: unready endpoints that terminate, or do not say that they do not, are Terminating
 	ServiceEntryVisibility       bool // VIS-4: meshConfig.serviceEntryVisibility is obeyed
 	ExactHostLookup              bool // SC-10: egress hosts that are all exact are looked up, not matched
 	GatewayExtras                bool // CDS-11, CDS-13: a filtered router without a Gateway keeps the extras; "ns/host" of a provider is scoped; EnvoyFilters' references count

@@ -175,13 +175,13 @@ func (v *View) podOf(slice *snapshot.EndpointSlice, endpoint *snapshot.SliceEndp
 // healthOf is the health that istiod keeps for an endpoint (EDS-5, TRAP-40).
 func (v *View) healthOf(endpoint *snapshot.SliceEndpoint, s *Service) Health {
 	isOr := func(flag *bool, absent bool) bool { return flag == nil && absent || flag != nil && *flag }
-	terminating := isOr(endpoint.Terminating, v.Behaviours.TerminatingEndpoints)
+	terminating := isOr(endpoint.Terminating, true)
 	switch {
 	case isOr(endpoint.Ready, true):
 		return Healthy
 	case s != nil && v.drains(s) && isOr(endpoint.Serving, true) && terminating:
 		return Draining
-	case s != nil && terminating:
+	case s != nil && terminating && v.Behaviours.TerminatingEndpoints:
 		return Terminating
 	}
 	return Unhealthy
