@@ -28,7 +28,8 @@ type Scoper struct {
 	imports map[importsKey]*imports
 	common  map[source]*imported // of namespaces that are like others
 
-	gateways gatewayMemo
+	gateways       gatewayMemo
+	orderDependent map[string]bool // namespaces whose routers are (TRAP-3)
 }
 
 // NewScoper indexes a view for scoping; rec is told of each decision.
@@ -37,7 +38,7 @@ func NewScoper(view *mesh.View, rec Recorder) *Scoper {
 		view: view, rec: rec, explains: Explains(rec), memo: map[Key]*Scope{},
 		visible: newVisibility(view), sidecars: indexSidecars(view), virtualServices: indexVirtualServices(view),
 		rules: indexRules(view), keys: indexKeys(view),
-		plains: map[plainKey]*Service{}, imports: map[importsKey]*imports{}, common: map[source]*imported{},
+		plains: map[plainKey]*Service{}, imports: map[importsKey]*imports{}, common: map[source]*imported{}, orderDependent: map[string]bool{},
 	}
 }
 
@@ -76,7 +77,10 @@ func (s *Scoper) For(p *mesh.Proxy) *Scope {
 	if p.Kind == mesh.RouterProxy && s.view.Flags.FilterGatewayClusterConfig {
 		made.Services = s.filterForGateway(p, gateways, in.services)
 	}
-	made.OrderDependent = from != other && !sameServices(in.services, s.importsOf(other, cfg, p.Namespace).services)
+	made.OrderDependent = !s.explains && from != other && !sameServices(in.services, s.importsOf(other, cfg, p.Namespace).services)
+	if made.OrderDependent {
+		s.orderDependent[p.Namespace] = true
+	}
 	s.memo[key] = made
 	return made
 }

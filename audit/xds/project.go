@@ -60,7 +60,7 @@ func (b *Builder) Project(proxies []*mesh.Proxy, progress func(done int)) *Proje
 		done += len(byScope[s])
 		progress(done)
 	}
-	out.Gaps = b.gaps
+	out.Gaps = append(b.gaps, b.scoper.Gaps()...)
 	return out
 }
 
@@ -85,7 +85,7 @@ func (b *Builder) projectScope(s *scope.Scope, members []*mesh.Proxy) *ScopeResu
 		key := inboundKey(s, p)
 		inbound, ok := own[key]
 		if !ok {
-			inbound = b.inbound(s, p)
+			inbound = b.inbound(s, p, sh)
 			own[key] = inbound
 		}
 		group := sh.group(p, inbound)
@@ -132,19 +132,30 @@ func (b *Builder) share(s *scope.Scope, p *mesh.Proxy) *shared {
 			sh.RDS = append(sh.RDS, r)
 		}
 	}
+	sh.ECDS = b.ExtensionConfigs(p, sh.LDS)
 	sortResources(&sh.Resources)
 	sh.count()
 	return sh
 }
 
-func (b *Builder) inbound(s *scope.Scope, p *mesh.Proxy) result.Resources {
+// inbound builds what a proxy has beside the scope's.
+func (b *Builder) inbound(s *scope.Scope, p *mesh.Proxy, sh *shared) result.Resources {
 	var own result.Resources
 	if s.Kind == mesh.SidecarProxy {
 		own.CDS = b.InboundClusters(s, p)
+		own.EDS = without(b.LoadAssignments(s, p, own.CDS), sh.EDS)
 		own.LDS = b.InboundListeners(s, p)
+		own.ECDS = without(b.ExtensionConfigs(p, own.LDS), sh.ECDS)
 		sortResources(&own)
 	}
 	return own
+}
+
+// without is own less the names that the scope has already.
+func without(own, shared []*result.Resource) []*result.Resource {
+	return slices.DeleteFunc(own, func(r *result.Resource) bool {
+		return slices.ContainsFunc(shared, func(have *result.Resource) bool { return have.Name == r.Name })
+	})
 }
 
 func (sh *shared) count() {
