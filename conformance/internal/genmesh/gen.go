@@ -120,6 +120,7 @@ func (g *gen) build() {
 			s.run()
 		}
 	}
+	g.allocate()
 	g.avoidPanics()
 	g.makePods()
 	g.makeControlPlane()

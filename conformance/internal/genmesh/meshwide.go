@@ -1,5 +1,7 @@
 package genmesh
 
+import "fmt"
+
 // discovery selects some namespaces.
 func (g *gen) discovery() {
 	g.mesh["discoverySelectors"] = pick(g,
@@ -44,8 +46,7 @@ func (g *gen) outbound() {
 	}
 }
 
-// dns turns DNS capture on and gives ServiceEntries automatic addresses, as
-// istiod's allocator writes them into their status.
+// dns turns DNS capture on; some ServiceEntries refuse automatic addresses.
 func (g *gen) dns() {
 	for _, w := range g.workloads {
 		if g.chance(60) {
@@ -58,24 +59,45 @@ func (g *gen) dns() {
 	if len(g.externals) == 0 {
 		g.serviceEntries()
 	}
+	for _, e := range g.externals {
+		if g.chance(15) {
+			e.object["metadata"].(M)["labels"] = M{"networking.istio.io/enable-autoallocate-ip": "false"}
+		}
+	}
+}
+
+// allocate writes the automatic addresses of ServiceEntries into their
+// status, as istiod's controller does in any cluster.
+func (g *gen) allocate() {
+	if g.istiodEnv["PILOT_ENABLE_IP_AUTOALLOCATE"] == "false" {
+		return
+	}
 	next := 1
 	for _, e := range g.externals {
-		spec := e.object["spec"].(M)
-		if spec["addresses"] != nil || spec["resolution"] == "NONE" || g.chance(25) {
+		spec, labels := e.object["spec"].(M), e.object["metadata"].(M)["labels"]
+		if spec["addresses"] != nil || spec["resolution"] == "NONE" || optedOut(labels) {
 			continue
 		}
 		var addresses L
 		for _, h := range e.hosts {
-			if h[0] == '*' {
+			if h[0] == '*' && spec["resolution"] != "DYNAMIC_DNS" {
 				continue
 			}
-			addresses = append(addresses, M{"value": "240.240.0." + itoa(next), "host": h})
+			addresses = append(addresses,
+				M{"value": "240.240.0." + itoa(next), "host": h},
+				M{"value": fmt.Sprintf("2001:2::%x", next), "host": h})
 			next++
 		}
 		if len(addresses) > 0 {
 			e.object["status"] = M{"addresses": addresses}
 		}
 	}
+}
+
+// optedOut is whether labels refuse automatic addresses.
+func optedOut(labels any) bool {
+	m, _ := labels.(M)
+	return m["networking.istio.io/enable-autoallocate-ip"] == "false"
 }
 
 // itoa writes a small number.
@@ -143,7 +165,9 @@ func (g *gen) flags() {
 	}
 	if g.chance(50) {
 		g.istiodEnv["PILOT_FILTER_GATEWAY_CLUSTER_CONFIG"] = "true"
-		g.gatewayConfig()
+		if !g.families["gateways"] {
+			g.gatewayConfig()
+		}
 	}
 }
 
