@@ -227,6 +227,7 @@ func (b *Builder) hostGroups(s *scope.Scope, p *mesh.Proxy, x *listenerIndex, ps
 		service: func(host string) *scope.Service { return ps.byHost[host] },
 	})
 	if routes == nil {
+		b.tellNoRoutes(ps, vs)
 		return nil
 	}
 	var out []hostGroup

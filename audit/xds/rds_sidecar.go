@@ -93,7 +93,7 @@ func (b *Builder) SidecarRoute(s *scope.Scope, p *mesh.Proxy, name string) *resu
 	b.enterScope(s, p)
 	hosts := b.routeHosts(r)
 	because := b.routeReason(s.EgressFor(r.port, name))
-	out.Because = []result.ReasonID{because}
+	out.Because = append(b.delegatesOf(hosts), because)
 	if patches := b.patchesFor(p); patchesRoutes(patches, networking.EnvoyFilter_SIDECAR_OUTBOUND) {
 		rc := b.routeConfiguration(name, hosts)
 		added := b.patchRoutes(rc, patches, networking.EnvoyFilter_SIDECAR_OUTBOUND, nil)
@@ -119,6 +119,22 @@ func (b *Builder) SidecarRoute(s *scope.Scope, p *mesh.Proxy, name string) *resu
 	}
 	sortVirtualHostParts(out.Parts)
 	return out
+}
+
+// delegatesOf are the reasons of the delegates whose routes virtual hosts have.
+func (b *Builder) delegatesOf(hosts []virtualHost) []result.ReasonID {
+	var out []result.ReasonID
+	seen := map[*routeSet]bool{}
+	for i := range hosts {
+		set := hosts[i].routes
+		if set == nil || set.vs == nil || len(set.vs.Delegates) == 0 || seen[set] {
+			continue
+		}
+		seen[set] = true
+		out = append(out, b.delegateReasons(set.vs)...)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // sidecarConfiguration is a sidecar's route configuration without virtual hosts (SIZE-21).
@@ -246,6 +262,7 @@ func (b *Builder) portHosts(r routeName) []virtualHost {
 func (b *Builder) buildHosts(x *listenerIndex, port int) []virtualHost {
 	current := &b.routes.current
 	ps := b.portServices(x, port)
+	b.tellHosts(x, ps)
 	groups := make([]hostGroup, 0, len(ps.list))
 	for _, vs := range x.VirtualServices {
 		if port == 80 || b.matches(ps, vs) {
@@ -295,7 +312,7 @@ func (b *Builder) nameHosts(groups []hostGroup, port int) []virtualHost {
 	add := func(g *hostGroup, host string, svc *scope.Service) {
 		vh := virtualHost{name: hostPort(host, g.port), routes: g.routes, service: svc, by: g.by}
 		if taken[vh.name] {
-			b.rec.Excluded(vh.name, result.Reason{Rule: "RDS-5", Object: g.by, Text: "another virtual host has this name"})
+			b.tellTaken(g, host)
 			return
 		}
 		taken[vh.name] = true

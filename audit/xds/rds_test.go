@@ -23,6 +23,7 @@ type sidecars struct {
 	*xds.Builder
 	view   *mesh.View
 	scoper *scope.Scoper
+	rec    *scope.ReasonRecorder
 }
 
 func readSidecars(t *testing.T, files ...string) *sidecars {
@@ -37,7 +38,7 @@ func readSidecars(t *testing.T, files ...string) *sidecars {
 	view := mesh.New(read.Snapshot()).Views[0]
 	rec := scope.NewRecorder()
 	scoper := scope.NewScoper(view, rec)
-	return &sidecars{xds.New(view, scoper, rec), view, scoper}
+	return &sidecars{xds.New(view, scoper, rec), view, scoper, rec}
 }
 
 // route is the route configuration of a proxy "namespace/name"; nil if there is no such proxy.

@@ -53,6 +53,7 @@ type routeSet struct {
 	bytes   int64 // as the field of a virtual host
 	to      []string
 	matches []string
+	vs      *mesh.VirtualService // nil: a service's default route
 	build   func() []*routev3.Route
 }
 
@@ -73,6 +74,7 @@ func (b *Builder) vsRouteSet(vs *mesh.VirtualService, o routeOptions) *routeSet 
 	set := b.routes.sets[routes[0]]
 	if set == nil {
 		set = measureRoutes(routes, func() []*routev3.Route { return routes })
+		set.vs = vs
 		b.routes.sets[routes[0]] = set
 	}
 	return set
