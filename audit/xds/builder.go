@@ -28,7 +28,8 @@ type Builder struct {
 	patchValues map[*envoyPatch]proto.Message // decoded; nil: not yet
 	routes      *routeMemo
 	looked      lookupMemo
-	memo        *clusterMemo // clusters and load assignments; nil: none built yet
+	memo        *clusterMemo                  // clusters and load assignments; nil: none built yet
+	discovered  map[*result.Resource][]string // extension configs that a listener refers to
 }
 
 // New makes a Builder that tells rec of each decision.

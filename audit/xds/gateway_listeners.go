@@ -85,6 +85,7 @@ type routerListeners struct {
 // send takes a listener apart.
 func (r *routerListeners) send(l *listenerv3.Listener, origins map[*listenerv3.FilterChain]chainOrigin, because []result.ReasonID) {
 	resource := &result.Resource{Name: l.GetName(), Bytes: int64(proto.Size(l)), Parts: listenerPartsOf(l, origins), Because: because}
+	r.noteExtensions(resource, l)
 	r.sent = append(r.sent, resource)
 	r.routes = append(r.routes, rdsNames(resource.Parts)...)
 }

@@ -72,10 +72,12 @@ func (b *Builder) InboundListeners(s *scope.Scope, p *mesh.Proxy) []*result.Reso
 		out = append(out, in.resource(l, all, in.reasons()))
 	}
 	for _, a := range b.addedListeners(in.patches, networking.EnvoyFilter_SIDECAR_INBOUND) {
-		out = append(out, &result.Resource{
+		added := &result.Resource{
 			Name: a.listener.Name, Bytes: int64(proto.Size(a.listener)),
 			Parts: listenerPartsOf(a.listener, a.origins()), Because: []result.ReasonID{b.rec.Included(a.reason())},
-		})
+		}
+		b.noteExtensions(added, a.listener)
+		out = append(out, added)
 	}
 	out = slices.DeleteFunc(out, func(r *result.Resource) bool { return r == nil })
 	slices.SortStableFunc(out, func(x, y *result.Resource) int { return cmp.Compare(x.Name, y.Name) })
@@ -98,12 +100,14 @@ func (in *inboundBuilder) resource(l *listenerv3.Listener, chains *inboundChains
 	if l == nil {
 		return nil
 	}
-	return &result.Resource{
+	r := &result.Resource{
 		Name:    l.Name,
 		Bytes:   int64(proto.Size(l)),
 		Parts:   listenerPartsOf(l, origins),
 		Because: because,
 	}
+	in.noteExtensions(r, l)
+	return r
 }
 
 // inboundPorts are the ports that have chains, by target port: those of the

@@ -177,6 +177,7 @@ func (o *outboundBuilder) measure(l *listenerv3.Listener, origins map[*listenerv
 	out.Parts = listenerPartsOf(l, origins)
 	out.Routes = rdsNames(out.Parts)
 	out.Bytes = int64(proto.Size(l))
+	o.noteExtensions(&out.Resource, l)
 	return out
 }
 
@@ -189,6 +190,7 @@ func (o *outboundBuilder) added() []*Listener {
 		l.Parts = listenerPartsOf(a.listener, a.origins())
 		l.Routes = rdsNames(l.Parts)
 		l.Bytes = int64(proto.Size(a.listener))
+		o.noteExtensions(&l.Resource, a.listener)
 		l.Because = []result.ReasonID{o.rec.Included(a.reason())}
 		out = append(out, l)
 	}
