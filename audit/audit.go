@@ -37,11 +37,16 @@ func (s *Selection) selects(p *mesh.Proxy) bool {
 		(s.Labels == nil || s.Labels(p.Labels))
 }
 
-// Run answers for the snapshot's proxies.
-func Run(snap *snapshot.Snapshot, o Options) *result.Audit {
+// Run answers for the snapshot's proxies. It fails only if an input object
+// cannot be encoded for its digest.
+func Run(snap *snapshot.Snapshot, o Options) (*result.Audit, error) {
 	m := mesh.New(snap)
 	out := &result.Audit{APIVersion: result.APIVersion, Kind: result.KindScopeReport}
 	out.Gaps = append(append(out.Gaps, snap.Gaps...), m.Gaps...)
+	var err error
+	if out.Objects, err = snap.Objects(); err != nil {
+		return nil, err
+	}
 	a := &assembly{out: out, fan: map[fanKey]*result.Service{}}
 	total := 0
 	chosen := make([][]*mesh.Proxy, len(m.Views))
@@ -66,7 +71,7 @@ func Run(snap *snapshot.Snapshot, o Options) *result.Audit {
 		a.add(view, projection, rec.Reasons())
 	}
 	a.finish(m)
-	return out
+	return out, nil
 }
 
 // Proxies lists the selected proxies by namespace and name, without computing

@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mesh-audit/mesh-audit/audit/complete"
+	"github.com/mesh-audit/mesh-audit/audit/result"
 )
 
 const completeLong = `Write the input as the model reads it: with what files leave out filled in.
@@ -41,7 +42,7 @@ func newCompleteCommand(g *global) *cobra.Command {
 			if err := complete.Write(g.streams.Out, read); err != nil {
 				return err
 			}
-			if len(read.Diagnostics) > 0 {
+			if result.LeftOut(read.Diagnostics) {
 				return &exitError{status: ExitUnread}
 			}
 			return nil

@@ -3,11 +3,14 @@ package plugin
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/mesh-audit/mesh-audit/audit/complete"
 	"github.com/mesh-audit/mesh-audit/audit/demo"
@@ -97,7 +100,6 @@ func (f *inputFlags) overrides() (snapshot.Overrides, error) {
 type input struct {
 	snapshot    *snapshot.Snapshot
 	diagnostics []result.Diagnostic
-	objects     []result.Object
 }
 
 // read loads the mesh from where the flags say.
@@ -134,8 +136,8 @@ func (f *inputFlags) readFiles(ctx context.Context, g *global) (*load.Result, er
 		fmt.Fprintln(g.streams.ErrOut, diagnosticText(d))
 	}
 	if g.verbose {
-		for kind, n := range read.Ignored {
-			g.notef("ignored: %d of kind %s, which istiod does not read", n, kind)
+		for _, kind := range slices.Sorted(maps.Keys(read.Ignored)) {
+			g.notef("ignored: %d of kind %s, which istiod does not read", read.Ignored[kind], kind)
 		}
 	}
 	return read, nil
@@ -166,7 +168,18 @@ func noCluster(err error) error {
 	return unreadError(fmt.Errorf("%w\nTo audit files instead, use -f FILE or -k DIR; to see an example, --demo", err))
 }
 
+// diagnosticText is file:line: what is wrong, on which object.
 func diagnosticText(d result.Diagnostic) string {
-	text := fmt.Sprintf("%s:%d: %s", d.Source.File, d.Source.Line, d.Text)
-	return text
+	place, object := "", ""
+	if d.Source.File != "" {
+		place = fmt.Sprintf("%s:%d: ", d.Source.File, d.Source.Line)
+	}
+	if d.Object.Kind != "" || d.Object.Name != "" {
+		object = strings.TrimSpace(d.Object.Kind+" "+strings.TrimPrefix(d.Object.Namespace+"/"+d.Object.Name, "/")) + ": "
+	}
+	kept := ""
+	if d.Kept {
+		kept = "warning: "
+	}
+	return printers.EscapeTerminal(place + kept + object + d.Text)
 }

@@ -176,11 +176,14 @@ func (o *scopeOptions) run(ctx context.Context, g *global) error {
 		return err
 	}
 	bar := g.newProgress()
-	a := audit.Run(in.snapshot, audit.Options{
+	a, err := audit.Run(in.snapshot, audit.Options{
 		Select:   o.selection,
 		Progress: func(done, total int) { bar.printf("computing: %d of %d proxies", done, total) },
 	})
 	bar.done()
+	if err != nil {
+		return unreadError(err)
+	}
 	a.Diagnostics = in.diagnostics
 	if o.narrowed() && len(a.Proxies) == 0 {
 		return o.notFound(in.snapshot)

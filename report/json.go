@@ -12,7 +12,7 @@ import (
 // DataOptions say how much a machine-readable report carries.
 type DataOptions struct {
 	Resources bool // names and bytes of every resource
-	Details   bool // with their parts and reasons; for use with Resources
+	Details   bool // with their parts and reasons, and the input's objects; for use with Resources
 }
 
 // JSON writes the audit as one indented JSON document.
@@ -42,7 +42,7 @@ func trim(a *result.Audit, o DataOptions) *result.Audit {
 	out.Groups = append([]result.Group{}, a.Groups...)
 	out.Scopes = append([]result.Scope{}, a.Scopes...)
 	if !o.Details {
-		out.Reasons = []result.Reason{}
+		out.Reasons, out.Objects = []result.Reason{}, nil
 	}
 	for i := range out.Groups {
 		out.Groups[i].Resources = trimResources(out.Groups[i].Resources, o)

@@ -9,180 +9,19 @@ import (
 	"net/http/httptest"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/yaml"
 
 	"github.com/mesh-audit/mesh-audit/audit/load"
 	"github.com/mesh-audit/mesh-audit/audit/result"
 	"github.com/mesh-audit/mesh-audit/audit/snapshot"
+	"github.com/mesh-audit/mesh-audit/internal/apistub"
 )
-
-// apiServer answers discovery and paged lists of the objects that it was given,
-// in JSON.
-type apiServer struct {
-	objects map[schema.GroupVersionResource][]map[string]any
-	// fail, if set, may answer a request itself.
-	fail func(w http.ResponseWriter, r *http.Request, page int) bool
-
-	mu       sync.Mutex
-	requests []string
-	agents   map[string]bool
-}
-
-var testResources = map[string]struct {
-	resource   string
-	namespaced bool
-}{
-	"Namespace": {"namespaces", false}, "Node": {"nodes", false}, "Service": {"services", true}, "Pod": {"pods", true}, "ConfigMap": {"configmaps", true},
-	"Secret": {"secrets", true}, "EndpointSlice": {"endpointslices", true}, "Deployment": {"deployments", true}, "StatefulSet": {"statefulsets", true},
-	"DaemonSet": {"daemonsets", true}, "ReplicaSet": {"replicasets", true}, "Job": {"jobs", true}, "CronJob": {"cronjobs", true},
-	"MutatingWebhookConfiguration": {"mutatingwebhookconfigurations", false}, "Ingress": {"ingresses", true}, "IngressClass": {"ingressclasses", false},
-	"ServiceEntry": {"serviceentries", true}, "WorkloadEntry": {"workloadentries", true}, "WorkloadGroup": {"workloadgroups", true},
-	"DestinationRule": {"destinationrules", true}, "VirtualService": {"virtualservices", true}, "Gateway": {"gateways", true}, "Sidecar": {"sidecars", true},
-	"EnvoyFilter": {"envoyfilters", true}, "ProxyConfig": {"proxyconfigs", true}, "PeerAuthentication": {"peerauthentications", true},
-	"RequestAuthentication": {"requestauthentications", true}, "AuthorizationPolicy": {"authorizationpolicies", true}, "Telemetry": {"telemetries", true},
-	"WasmPlugin": {"wasmplugins", true}, "HTTPRoute": {"httproutes", true},
-}
-
-// newAPIServer serves the objects of a YAML stream, and every kind of Istio and
-// Kubernetes that testdata/live.yaml has an object of.
-func newAPIServer(t *testing.T, text string) (*apiServer, *rest.Config) {
-	t.Helper()
-	s := &apiServer{objects: map[schema.GroupVersionResource][]map[string]any{}, agents: map[string]bool{}}
-	for doc := range strings.SplitSeq(text, "\n---\n") {
-		var o map[string]any
-		if err := yaml.Unmarshal([]byte(doc), &o); err != nil {
-			t.Fatal(err)
-		}
-		gvk := schema.FromAPIVersionAndKind(o["apiVersion"].(string), o["kind"].(string))
-		gvr := gvk.GroupVersion().WithResource(testResources[gvk.Kind].resource)
-		if gvr.Resource == "" {
-			t.Fatalf("unknown kind %s", gvk.Kind)
-		}
-		s.objects[gvr] = append(s.objects[gvr], o)
-	}
-	server := httptest.NewServer(s)
-	t.Cleanup(server.Close)
-	return s, &rest.Config{Host: server.URL}
-}
-
-func (s *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	s.requests = append(s.requests, r.URL.Path)
-	s.agents[r.UserAgent()] = true
-	s.mu.Unlock()
-	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
-	if parts[0] == "api" {
-		parts = slices.Concat([]string{"apis", ""}, parts[1:])
-	}
-	page, _ := strconv.Atoi(r.URL.Query().Get("continue"))
-	if s.fail != nil && s.fail(w, r, page) {
-		return
-	}
-	switch {
-	case len(parts) <= 2:
-		s.groups(w, r.URL.Path)
-	case len(parts) == 3:
-		s.resources(w, schema.GroupVersion{Group: parts[1], Version: parts[2]})
-	default:
-		s.list(w, r, parts, page)
-	}
-}
-
-func reply(w http.ResponseWriter, v any) {
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(v)
-}
-
-func refuse(w http.ResponseWriter, code int, reason metav1.StatusReason, message string) bool {
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(metav1.Status{
-		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
-		Status:   metav1.StatusFailure, Code: int32(code), Reason: reason, Message: message,
-	})
-	return true
-}
-
-func (s *apiServer) groups(w http.ResponseWriter, path string) {
-	if path == "/api" {
-		reply(w, metav1.APIVersions{Versions: []string{"v1"}})
-		return
-	}
-	versions := map[string][]metav1.GroupVersionForDiscovery{}
-	seen := map[schema.GroupVersion]bool{{Version: "v1"}: true}
-	for gvr := range s.objects {
-		if gv := gvr.GroupVersion(); !seen[gv] {
-			seen[gv] = true
-			versions[gv.Group] = append(versions[gv.Group], metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version})
-		}
-	}
-	var list metav1.APIGroupList
-	for group, v := range versions {
-		list.Groups = append(list.Groups, metav1.APIGroup{Name: group, Versions: v, PreferredVersion: v[0]})
-	}
-	reply(w, list)
-}
-
-func (s *apiServer) resources(w http.ResponseWriter, gv schema.GroupVersion) {
-	list := metav1.APIResourceList{GroupVersion: gv.String()}
-	for gvr := range s.objects {
-		if gvr.GroupVersion() == gv {
-			list.APIResources = append(list.APIResources, metav1.APIResource{Name: gvr.Resource, Verbs: metav1.Verbs{"list", "get"}})
-		}
-	}
-	reply(w, list)
-}
-
-// list answers a list, in pages that the continue token numbers, or a get.
-func (s *apiServer) list(w http.ResponseWriter, r *http.Request, parts []string, page int) {
-	gv, rest, namespace := schema.GroupVersion{Group: parts[1], Version: parts[2]}, parts[3:], ""
-	if rest[0] == "namespaces" && len(rest) > 2 {
-		namespace, rest = rest[1], rest[2:]
-	}
-	objects, ok := s.objects[gv.WithResource(rest[0])]
-	if !ok {
-		refuse(w, http.StatusNotFound, metav1.StatusReasonNotFound, "the server could not find the requested resource")
-		return
-	}
-	var matching []map[string]any
-	for _, o := range objects {
-		m := o["metadata"].(map[string]any)
-		if namespace != "" && m["namespace"] != namespace || len(rest) > 1 && m["name"] != rest[1] {
-			continue
-		}
-		matching = append(matching, o)
-	}
-	if len(rest) > 1 {
-		if len(matching) == 0 {
-			refuse(w, http.StatusNotFound, metav1.StatusReasonNotFound, "not found")
-			return
-		}
-		reply(w, matching[0])
-		return
-	}
-	limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
-	start := min(page*limit, len(matching))
-	end := min(start+limit, len(matching))
-	meta := map[string]any{"resourceVersion": "7"}
-	if end < len(matching) {
-		meta["continue"] = strconv.Itoa(page + 1)
-	}
-	kind := objects[0]["kind"].(string) + "List"
-	if strings.Contains(r.Header.Get("Accept"), "PartialObjectMetadata") {
-		gv, kind = metav1.SchemeGroupVersion, "PartialObjectMetadataList"
-	}
-	reply(w, map[string]any{"apiVersion": gv.String(), "kind": kind, "metadata": meta, "items": matching[start:end]})
-}
 
 func liveText(t *testing.T) string {
 	t.Helper()
@@ -195,7 +34,7 @@ func liveText(t *testing.T) string {
 
 func TestLiveEqualsFiles(t *testing.T) {
 	text := liveText(t)
-	server, config := newAPIServer(t, text)
+	server, config := apistub.New(t, text)
 	counts := map[string]int{}
 	got, err := load.Live(t.Context(), load.LiveOptions{
 		Config: config, QPS: 1000, Burst: 1000, PageSize: 2, UserAgent: "kubectl-mesh_audit/test",
@@ -220,13 +59,13 @@ func TestLiveEqualsFiles(t *testing.T) {
 	if counts["pods"] != 3 {
 		t.Errorf("progress: %v, want 3 pods", counts)
 	}
-	for _, path := range server.requests {
+	for _, path := range server.Requests {
 		if strings.Contains(path, "secrets") || strings.HasSuffix(path, "/configmaps") {
 			t.Errorf("request for %s", path)
 		}
 	}
-	if len(server.agents) != 1 || !server.agents["kubectl-mesh_audit/test"] {
-		t.Errorf("user agents: %v", server.agents)
+	if len(server.Agents) != 1 || !server.Agents["kubectl-mesh_audit/test"] {
+		t.Errorf("user agents: %v", server.Agents)
 	}
 }
 
@@ -260,8 +99,8 @@ func dropSources(v any) any {
 
 func live(t *testing.T, fail func(http.ResponseWriter, *http.Request, int) bool) *snapshot.Snapshot {
 	t.Helper()
-	server, config := newAPIServer(t, liveText(t))
-	server.fail = fail
+	server, config := apistub.New(t, liveText(t))
+	server.Fail = fail
 	s, err := load.Live(t.Context(), load.LiveOptions{Config: config, QPS: 1000, Burst: 1000, PageSize: 2})
 	if err != nil {
 		t.Fatal(err)
@@ -285,10 +124,10 @@ func TestLiveFailures(t *testing.T) {
 		gap  string // "": none
 	}{
 		"page 2": {func(w http.ResponseWriter, r *http.Request, page int) bool {
-			return pods(r) && page == 1 && refuse(w, 500, metav1.StatusReasonInternalError, "etcd is away")
+			return pods(r) && page == 1 && apistub.Refuse(w, 500, metav1.StatusReasonInternalError, "etcd is away")
 		}, 0, "unread Pod: cannot list pods: etcd is away; missing: the proxies"},
 		"forbidden": {func(w http.ResponseWriter, r *http.Request, _ int) bool {
-			return pods(r) && refuse(w, 403, metav1.StatusReasonForbidden, `User "eve" cannot list pods`)
+			return pods(r) && apistub.Refuse(w, 403, metav1.StatusReasonForbidden, `User "eve" cannot list pods`)
 		}, 0, `unread Pod: cannot list pods: forbidden: User "eve" cannot list pods; missing: the proxies`},
 		"not JSON": {func(w http.ResponseWriter, r *http.Request, _ int) bool {
 			if pods(r) {
@@ -298,7 +137,7 @@ func TestLiveFailures(t *testing.T) {
 		}, 0, "unread Pod: cannot list pods: "},
 		"same page again": {func(w http.ResponseWriter, r *http.Request, _ int) bool {
 			if pods(r) {
-				reply(w, map[string]any{"apiVersion": "v1", "kind": "PodList", "metadata": map[string]any{"continue": "1"}, "items": []any{}})
+				apistub.Reply(w, map[string]any{"apiVersion": "v1", "kind": "PodList", "metadata": map[string]any{"continue": "1"}, "items": []any{}})
 			}
 			return pods(r)
 		}, 0, "unread Pod: cannot list pods: the API server gives the same page again"},
@@ -307,19 +146,19 @@ func TestLiveFailures(t *testing.T) {
 				return false
 			}
 			expired = true
-			return refuse(w, 410, metav1.StatusReasonExpired, "too old")
+			return apistub.Refuse(w, 410, metav1.StatusReasonExpired, "too old")
 		}, 3, ""},
 		"always expired": {func(w http.ResponseWriter, r *http.Request, page int) bool {
-			return pods(r) && page == 1 && refuse(w, 410, metav1.StatusReasonExpired, "too old")
+			return pods(r) && page == 1 && apistub.Refuse(w, 410, metav1.StatusReasonExpired, "too old")
 		}, 0, "unread Pod: cannot list pods: too old"},
 		"kind gone": {func(w http.ResponseWriter, r *http.Request, _ int) bool {
-			return strings.HasSuffix(r.URL.Path, "/sidecars") && refuse(w, 404, metav1.StatusReasonNotFound, "no such thing")
+			return strings.HasSuffix(r.URL.Path, "/sidecars") && apistub.Refuse(w, 404, metav1.StatusReasonNotFound, "no such thing")
 		}, 3, "assumed Sidecar: Sidecar.networking.istio.io is not installed in the cluster: taken as none; missing: scopes"},
 		"mesh config forbidden": {func(w http.ResponseWriter, r *http.Request, _ int) bool {
-			return strings.Contains(r.URL.Path, "/configmaps/") && refuse(w, 403, metav1.StatusReasonForbidden, "no")
+			return strings.Contains(r.URL.Path, "/configmaps/") && apistub.Refuse(w, 403, metav1.StatusReasonForbidden, "no")
 		}, 3, "unread ConfigMap: cannot get ConfigMap istio-system/istio: forbidden: no; missing: mesh config"},
 		"discovery forbidden": {func(w http.ResponseWriter, r *http.Request, _ int) bool {
-			return (r.URL.Path == "/apis" || r.URL.Path == "/api") && refuse(w, 403, metav1.StatusReasonForbidden, "no")
+			return (r.URL.Path == "/apis" || r.URL.Path == "/api") && apistub.Refuse(w, 403, metav1.StatusReasonForbidden, "no")
 		}, 3, ""},
 	}
 	for name, test := range tests {
@@ -346,7 +185,7 @@ func TestLiveNotInstalled(t *testing.T) {
 	docs = slices.DeleteFunc(docs, func(d string) bool {
 		return strings.Contains(d, "kind: WasmPlugin") || strings.Contains(d, "kind: HTTPRoute")
 	})
-	_, config := newAPIServer(t, strings.Join(docs, "\n---\n"))
+	_, config := apistub.New(t, strings.Join(docs, "\n---\n"))
 	s, err := load.Live(t.Context(), load.LiveOptions{Config: config, QPS: 1000, Burst: 1000})
 	if err != nil {
 		t.Fatal(err)
@@ -358,8 +197,8 @@ func TestLiveNotInstalled(t *testing.T) {
 }
 
 func TestLiveDeadline(t *testing.T) {
-	server, config := newAPIServer(t, liveText(t))
-	server.fail = func(_ http.ResponseWriter, r *http.Request, _ int) bool {
+	server, config := apistub.New(t, liveText(t))
+	server.Fail = func(_ http.ResponseWriter, r *http.Request, _ int) bool {
 		if r.URL.Path != "/api/v1/pods" {
 			return false
 		}
@@ -383,9 +222,9 @@ func TestLiveDeadline(t *testing.T) {
 }
 
 func TestLiveCancelled(t *testing.T) {
-	server, config := newAPIServer(t, liveText(t))
+	server, config := apistub.New(t, liveText(t))
 	ctx, cancel := context.WithCancel(t.Context())
-	server.fail = func(_ http.ResponseWriter, r *http.Request, _ int) bool {
+	server.Fail = func(_ http.ResponseWriter, r *http.Request, _ int) bool {
 		if r.URL.Path == "/api/v1/pods" {
 			cancel()
 		}
@@ -406,7 +245,7 @@ func TestLiveUnreachable(t *testing.T) {
 }
 
 func TestLiveOnlyNamespace(t *testing.T) {
-	server, config := newAPIServer(t, liveText(t))
+	server, config := apistub.New(t, liveText(t))
 	s, err := load.Live(t.Context(), load.LiveOptions{Config: config, QPS: 1000, Burst: 1000, OnlyNamespace: "shop"})
 	if err != nil {
 		t.Fatal(err)
@@ -419,7 +258,7 @@ func TestLiveOnlyNamespace(t *testing.T) {
 			t.Errorf("namespace %+v, want shop only, and read", n)
 		}
 	}
-	for _, path := range server.requests {
+	for _, path := range server.Requests {
 		if strings.Count(path, "/") > 3 && !strings.Contains(path, "/namespaces/shop") {
 			t.Errorf("request for %s, outside of the namespace", path)
 		}

@@ -74,5 +74,10 @@ func (a *Audit) Resolve(g *Group) Resources {
 
 // Unread reports whether something that the answer needed could not be read.
 func (a *Audit) Unread() bool {
-	return len(a.Diagnostics) > 0 || slices.ContainsFunc(a.Gaps, func(g Gap) bool { return g.Kind == Unread })
+	return LeftOut(a.Diagnostics) || slices.ContainsFunc(a.Gaps, func(g Gap) bool { return g.Kind == Unread })
+}
+
+// LeftOut reports whether a diagnostic tells of input that is not in the answer.
+func LeftOut(diagnostics []Diagnostic) bool {
+	return slices.ContainsFunc(diagnostics, func(d Diagnostic) bool { return !d.Kept })
 }
