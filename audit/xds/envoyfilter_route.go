@@ -24,6 +24,17 @@ func patchesRoutes(e *envoyPatches, context networking.EnvoyFilter_PatchContext)
 	return false
 }
 
+// patchesRoute reports patches that look at the sidecar route configuration of a name.
+func (b *Builder) patchesRoute(e *envoyPatches, context networking.EnvoyFilter_PatchContext, name string) bool {
+	if !patchesRoutes(e, context) {
+		return false
+	}
+	r := &routePatcher{Builder: b, rc: &routev3.RouteConfiguration{Name: name}, context: context}
+	return slices.ContainsFunc(e.of(networking.EnvoyFilter_ROUTE_CONFIGURATION), r.matches) ||
+		slices.ContainsFunc(e.of(networking.EnvoyFilter_VIRTUAL_HOST), r.matches) ||
+		slices.ContainsFunc(e.of(networking.EnvoyFilter_HTTP_ROUTE), r.matches)
+}
+
 // routePatcher applies EnvoyFilter patches to one route configuration (Istio
 // pilot/pkg/networking/core/envoyfilter/rc_patch.go).
 type routePatcher struct {

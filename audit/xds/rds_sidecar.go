@@ -81,7 +81,7 @@ func (b *Builder) SidecarRoute(s *scope.Scope, p *mesh.Proxy, name string) *resu
 	hosts := b.routeHosts(r)
 	because := b.routeReason(s.EgressFor(r.port, name))
 	out.Because = append(b.delegatesOf(hosts), because)
-	if patches := b.patchesFor(p); patchesRoutes(patches, networking.EnvoyFilter_SIDECAR_OUTBOUND) {
+	if patches := b.patchesFor(p); b.patchesRoute(patches, networking.EnvoyFilter_SIDECAR_OUTBOUND, name) {
 		rc := b.routeConfiguration(name, hosts)
 		added := b.patchRoutes(rc, patches, networking.EnvoyFilter_SIDECAR_OUTBOUND, nil)
 		out.Name = rc.GetName()
