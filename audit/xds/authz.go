@@ -33,16 +33,14 @@ type authorizationPolicy = snapshot.Config[*security.AuthorizationPolicy]
 
 // authorizationPolicies are those that apply to a proxy, by action, each in
 // istiod's order: the root namespace's first (Istio pilot/pkg/model/authorization.go).
-func (b *Builder) authorizationPolicies(p *mesh.Proxy) map[security.AuthorizationPolicy_Action][]*authorizationPolicy {
+// also names one more namespace that istiod looks into, that of a service with
+// a chain of its own; empty: none.
+func (b *Builder) authorizationPolicies(p *mesh.Proxy, also string) map[security.AuthorizationPolicy_Action][]*authorizationPolicy {
 	out := map[security.AuthorizationPolicy_Action][]*authorizationPolicy{}
 	if b.view.Policies == nil {
 		return out
 	}
-	namespaces := []string{b.view.RootNamespace}
-	if p.Namespace != b.view.RootNamespace {
-		namespaces = append(namespaces, p.Namespace)
-	}
-	for _, namespace := range namespaces {
+	for _, namespace := range lookedInto(b.view.RootNamespace, p.Namespace, also) {
 		for _, policy := range b.view.Policies.AuthorizationPolicies {
 			if policy.Namespace == namespace && policyAttaches(p, namespace, policy.Spec) {
 				action := policy.Spec.GetAction()
@@ -53,10 +51,27 @@ func (b *Builder) authorizationPolicies(p *mesh.Proxy) map[security.Authorizatio
 	return out
 }
 
-// lookUpPolicies fills in the filters of AuthorizationPolicies and
-// RequestAuthentications.
-func (b *Builder) lookUpPolicies(p *mesh.Proxy, look *classLookups) {
-	policies := b.authorizationPolicies(p)
+// lookedInto are the namespaces, each once, in order, without empty ones.
+func lookedInto(namespaces ...string) []string {
+	var out []string
+	for _, n := range namespaces {
+		if n != "" && !slices.Contains(out, n) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// policyFilters are the filters of AuthorizationPolicies.
+type policyFilters struct {
+	customHTTP, rbacHTTP []*hcmv3.HttpFilter
+	customTCP, rbacTCP   []*listenerv3.Filter
+}
+
+// policyFilters makes the filters for a proxy; also is as in authorizationPolicies.
+func (b *Builder) policyFilters(p *mesh.Proxy, also string) policyFilters {
+	var look policyFilters
+	policies := b.authorizationPolicies(p, also)
 	r := &rbacBuilder{trustDomains: append([]string{b.view.Config.GetTrustDomain()}, b.view.Config.GetTrustDomainAliases()...)}
 	for _, kind := range []struct {
 		action security.AuthorizationPolicy_Action
@@ -76,9 +91,7 @@ func (b *Builder) lookUpPolicies(p *mesh.Proxy, look *classLookups) {
 	if custom := policies[security.AuthorizationPolicy_CUSTOM]; len(custom) > 0 {
 		look.customHTTP, look.customTCP = b.customFilters(r, custom)
 	}
-	if jwt := b.jwtFilter(p); jwt != nil {
-		look.jwt = []*hcmv3.HttpFilter{jwt}
-	}
+	return look
 }
 
 // ruleSet are the enforced and the dry-run rules of an action; nil: no policy

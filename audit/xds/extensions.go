@@ -33,10 +33,11 @@ type chainExtensions struct {
 }
 
 // extensionsFor are the WasmPlugins that match a listener of the proxy (Istio
-// pilot/pkg/model/push_context.go TrafficExtensionsByListenerInfo).
-func (b *Builder) extensionsFor(p *mesh.Proxy, class listenerClass, port int, network bool) chainExtensions {
+// pilot/pkg/model/push_context.go TrafficExtensionsByListenerInfo). also is as
+// in authorizationPolicies.
+func (b *Builder) extensionsFor(p *mesh.Proxy, class listenerClass, port int, network bool, also string) chainExtensions {
 	out := chainExtensions{b: b}
-	for _, plugin := range b.wasmPlugins(p) {
+	for _, plugin := range b.wasmPlugins(p, also) {
 		if (plugin.Spec.GetType() == extensions.PluginType_NETWORK) == network && pluginMatches(plugin.Spec, class, port) {
 			out.plugins = append(out.plugins, plugin)
 		}
@@ -46,16 +47,12 @@ func (b *Builder) extensionsFor(p *mesh.Proxy, class listenerClass, port int, ne
 
 // wasmPlugins are those that apply to a proxy, its namespace's first, each in
 // istiod's order, then by priority.
-func (b *Builder) wasmPlugins(p *mesh.Proxy) []*snapshot.Config[*extensions.WasmPlugin] {
+func (b *Builder) wasmPlugins(p *mesh.Proxy, also ...string) []*snapshot.Config[*extensions.WasmPlugin] {
 	if b.view.Policies == nil || len(b.view.Policies.WasmPlugins) == 0 {
 		return nil
 	}
-	namespaces := []string{p.Namespace}
-	if p.Namespace != b.view.RootNamespace {
-		namespaces = append(namespaces, b.view.RootNamespace)
-	}
 	var out []*snapshot.Config[*extensions.WasmPlugin]
-	for _, namespace := range namespaces {
+	for _, namespace := range lookedInto(append([]string{p.Namespace, b.view.RootNamespace}, also...)...) {
 		for _, plugin := range b.view.Policies.WasmPlugins {
 			if plugin.Namespace != namespace || plugin.Spec.GetUrl() == "" || !policyAttaches(p, namespace, plugin.Spec) {
 				continue

@@ -119,7 +119,7 @@ func (b *Builder) httpFilters(s *scope.Scope, p *mesh.Proxy, look *classLookups,
 			out = append(out, look.exchange.outbound)
 		}
 	}
-	wasm := b.extensionsFor(p, o.class, o.port, false)
+	wasm := b.extensionsFor(p, o.class, o.port, false, "")
 	if o.class != outboundClass {
 		out = append(out, look.customHTTP...)
 	}

@@ -60,12 +60,8 @@ func (b *Builder) jwtRules(p *mesh.Proxy) []*security.JWTRule {
 	if b.view.Policies == nil {
 		return nil
 	}
-	namespaces := []string{p.Namespace}
-	if p.Namespace != b.view.RootNamespace {
-		namespaces = append(namespaces, b.view.RootNamespace)
-	}
 	var rules []*security.JWTRule
-	for _, namespace := range namespaces {
+	for _, namespace := range lookedInto(p.Namespace, b.view.RootNamespace) {
 		for _, policy := range b.view.Policies.RequestAuthentications {
 			if policy.Namespace == namespace && policyAttaches(p, namespace, policy.Spec) {
 				rules = append(rules, policy.Spec.GetJwtRules()...)

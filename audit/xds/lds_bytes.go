@@ -63,10 +63,10 @@ func (l *Listener) BytesFor(p *mesh.Proxy) int64 {
 // listener is l as proxies like p get it; nil: they do not.
 func (s *listenerShape) listener(l *Listener, p *mesh.Proxy) *Listener {
 	if s.key == "" {
-		s.key = s.b.listenerKeyOf(s.built)
+		s.key = s.b.listenerKeyOf(s.s, s.built)
 	}
 	if s.last.proxy != p {
-		s.last.proxy, s.last.key = p, s.b.listenerKeyOf(p)
+		s.last.proxy, s.last.key = p, s.b.listenerKeyOf(s.s, p)
 	}
 	key := s.last.key
 	if key == s.key {
@@ -87,7 +87,7 @@ func (s *listenerShape) listener(l *Listener, p *mesh.Proxy) *Listener {
 
 // listenerKeyOf tells apart the proxies of a scope whose outbound listeners
 // differ in more than tags.
-func (b *Builder) listenerKeyOf(p *mesh.Proxy) string {
+func (b *Builder) listenerKeyOf(s *scope.Scope, p *mesh.Proxy) string {
 	var k strings.Builder
 	field := func(values ...string) {
 		for _, v := range values {
@@ -120,6 +120,17 @@ func (b *Builder) listenerKeyOf(p *mesh.Proxy) string {
 	}
 	for _, plugin := range b.wasmPlugins(p) {
 		field(b.extensionName(plugin))
+	}
+	for _, svc := range s.Services {
+		if !b.dynamicWildcard(svc.Service) {
+			continue
+		}
+		policies := b.authorizationPolicies(p, svc.Namespace)
+		for _, action := range slices.Sorted(maps.Keys(policies)) {
+			for _, policy := range policies[action] {
+				field(policy.Namespace, policy.Name)
+			}
+		}
 	}
 	return k.String()
 }

@@ -24,9 +24,8 @@ type classLookups struct {
 	requestID                    *hcmv3.RequestIDExtension
 	httpStats                    []*hcmv3.HttpFilter
 	tcpStats                     []*listenerv3.Filter
-	// policy filters of the workload
-	customHTTP, jwt, rbacHTTP []*hcmv3.HttpFilter
-	customTCP, rbacTCP        []*listenerv3.Filter
+	policyFilters
+	jwt []*hcmv3.HttpFilter
 }
 
 // lookupMemo keeps the lookups of the proxy that was asked for last.
@@ -47,7 +46,10 @@ func (b *Builder) lookups(p *mesh.Proxy, class listenerClass) *classLookups {
 	if memo.classes[class] == nil {
 		look := &classLookups{exchange: memo.exchange}
 		b.lookUpTelemetry(p, class, look)
-		b.lookUpPolicies(p, look)
+		look.policyFilters = b.policyFilters(p, "")
+		if jwt := b.jwtFilter(p); jwt != nil {
+			look.jwt = []*hcmv3.HttpFilter{jwt}
+		}
 		memo.classes[class] = look
 	}
 	return memo.classes[class]

@@ -206,20 +206,24 @@ func (b *Builder) networkFilters(p *mesh.Proxy, class listenerClass, port int, s
 	exchange, authorized bool, service *mesh.Service,
 ) []*listenerv3.Filter {
 	look := b.lookups(p, class)
-	// istiod makes policy filters for a chain with a service of its own, even outbound.
-	authorized = authorized || service != nil
+	policies, also := look.policyFilters, ""
+	if service != nil {
+		// istiod makes policy filters for a chain with a service of its own, even outbound.
+		authorized, also = true, service.Namespace
+		policies = b.policyFilters(p, also)
+	}
 	var out []*listenerv3.Filter
 	if exchange && b.view.Flags.MetadataExchange {
 		out = append(out, look.exchange.tcp)
 	}
 	if authorized {
-		out = append(out, look.customTCP...)
+		out = append(out, policies.customTCP...)
 	}
-	wasm := b.extensionsFor(p, class, port, true)
+	wasm := b.extensionsFor(p, class, port, true, also)
 	out = append(out, wasm.network(phaseAuthn)...)
 	out = append(out, wasm.network(phaseAuthz)...)
 	if authorized {
-		out = append(out, look.rbacTCP...)
+		out = append(out, policies.rbacTCP...)
 	}
 	out = append(out, wasm.network(phaseStats)...)
 	out = append(out, wasm.network(phaseUnspecified)...)
@@ -233,7 +237,7 @@ func (b *Builder) networkFilters(p *mesh.Proxy, class listenerClass, port int, s
 // networkExtensions are the WasmPlugins of type NETWORK of a listener, in
 // phase order: what stands before a connection manager.
 func (b *Builder) networkExtensions(p *mesh.Proxy, class listenerClass, port int) []*listenerv3.Filter {
-	wasm := b.extensionsFor(p, class, port, true)
+	wasm := b.extensionsFor(p, class, port, true, "")
 	var out []*listenerv3.Filter
 	for _, phase := range []extensionPhase{phaseAuthn, phaseAuthz, phaseStats, phaseUnspecified} {
 		out = append(out, wasm.network(phase)...)
