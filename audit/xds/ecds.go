@@ -87,7 +87,7 @@ func (b *Builder) ExtensionConfigs(p *mesh.Proxy, listeners []*result.Resource) 
 			add(config, result.Reason{Rule: "SIZE-27", Object: patch.Filter.Ref(), Field: patch.field(), Text: "an EnvoyFilter adds the extension's config"})
 		}
 	}
-	for _, plugin := range b.wasmPlugins(p) {
+	for _, plugin := range b.wasmPlugins(p, "") {
 		name := b.extensionName(plugin)
 		if config := wasmConfig(plugin, name); config != nil && slices.Contains(names, name) {
 			if plugin.Spec.GetImagePullSecret() != "" {
