@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -46,7 +48,49 @@ func (r *Runner) documents(mesh string) ([][]byte, error) {
 			out = append(out, doc)
 		}
 	}
-	return out, nil
+	return withSlices(out), nil
+}
+
+var (
+	kindLine    = regexp.MustCompile(`(?m)^kind: (\S+)`)
+	nameLine    = regexp.MustCompile(`(?m)^  name: (\S+)`)
+	spaceLine   = regexp.MustCompile(`(?m)^  namespace: (\S+)`)
+	serviceLine = regexp.MustCompile(`(?m)^    kubernetes.io/service-name: (\S+)`)
+)
+
+// withSlices joins EndpointSlices to their Service: a Service without the
+// slices that a cluster makes is no mesh to keep.
+func withSlices(docs [][]byte) [][]byte {
+	services := map[string]int{}
+	var out, parts [][]byte
+	for _, d := range docs {
+		switch word(kindLine, d) {
+		case "Service":
+			services[word(spaceLine, d)+"/"+word(nameLine, d)] = len(out)
+			out = append(out, d)
+		case "EndpointSlice":
+			parts = append(parts, d)
+		default:
+			out = append(out, d)
+		}
+	}
+	for _, d := range parts {
+		i, ok := services[word(spaceLine, d)+"/"+word(serviceLine, d)]
+		if !ok {
+			out = append(out, d)
+			continue
+		}
+		out[i] = append(append(append([]byte{}, out[i]...), "\n---"...), d...)
+	}
+	return out
+}
+
+// word is the first match of a line's pattern.
+func word(pattern *regexp.Regexp, doc []byte) string {
+	if m := pattern.FindSubmatch(doc); m != nil {
+		return string(m[1])
+	}
+	return ""
 }
 
 // join makes one stream of documents.
@@ -77,7 +121,7 @@ func (s *shrinker) shrink(docs [][]byte) [][]byte {
 }
 
 // differs is whether a mesh shows a difference of the same kind, type and
-// name.
+// name on a proxy that showed it first.
 func (s *shrinker) differs(docs [][]byte) bool {
 	tmp, err := os.CreateTemp("", "shrink-*.yaml")
 	if err != nil {
@@ -92,9 +136,14 @@ func (s *shrinker) differs(docs [][]byte) bool {
 		return false
 	}
 	for _, d := range res.Differences {
-		if d.Kind == s.want.Kind && d.Type == s.want.Type && d.Name == s.want.Name {
+		if d.Kind == s.want.Kind && d.Type == s.want.Type && d.Name == s.want.Name && meet(d.Proxies, s.want.Proxies) {
 			return true
 		}
 	}
 	return false
+}
+
+// meet is whether two lists have anything in common.
+func meet(a, b []string) bool {
+	return slices.ContainsFunc(a, func(x string) bool { return slices.Contains(b, x) })
 }
