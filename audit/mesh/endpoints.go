@@ -197,3 +197,43 @@ func (v *View) drains(s *Service) bool {
 	}
 	return false
 }
+
+// EndpointsByPort are the rows of a service port as clusters take them: those of
+// the Kubernetes registry by the port's name, those of ServiceEntries by its
+// number. The services of one host and namespace share them: the last one that
+// has any for a port number decides by its own port names (Istio
+// pilot/pkg/model/push_context.go initServiceRegistry).
+func (v *View) EndpointsByPort(svc *Service, port int) []*Endpoint {
+	rows := v.Endpoints.Of(svc.Host, svc.Namespace)
+	if len(rows) == 0 {
+		return nil
+	}
+	services := v.byHost[svc.Host]
+	for i := len(services) - 1; i >= 0; i-- {
+		if s := services[i]; s.Namespace == svc.Namespace && s.Port(port) != nil {
+			if out := s.rowsOfPort(rows, port); len(out) > 0 {
+				return out
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Service) rowsOfPort(rows []Endpoint, port int) []*Endpoint {
+	numbers := make(map[string]int, len(s.Ports)) // of two ports with one name, the last counts
+	for _, p := range s.Ports {
+		numbers[p.Name] = p.Number
+	}
+	var out []*Endpoint
+	for i := range rows {
+		row := &rows[i]
+		number, found := row.ServicePort, row.ServicePort != 0
+		if !found {
+			number, found = numbers[row.PortName]
+		}
+		if found && number == port {
+			out = append(out, row)
+		}
+	}
+	return out
+}

@@ -188,3 +188,33 @@ endpoints: [{addresses: [10.9.0.3]}]
 		t.Errorf("rows (-want +got):\n%s", diff)
 	}
 }
+
+// Istiod keeps the endpoints of a port number once for each host and namespace:
+// a younger ServiceEntry over a Service takes the number for its own port name.
+func TestEndpointsByPortAreShared(t *testing.T) {
+	v := only(t, `
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: a, creationTimestamp: "2024-01-01T00:00:00Z"}
+spec: {clusterIP: None, ports: [{name: tls-x, port: 443, protocol: TCP}, {name: http, port: 80, protocol: TCP}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: web-1, namespace: a, labels: {kubernetes.io/service-name: web}}
+addressType: IPv4
+ports: [{name: tls-x, port: 443, protocol: TCP}, {name: http, port: 80, protocol: TCP}]
+endpoints: [{addresses: [10.9.0.3]}]
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: web, namespace: a, creationTimestamp: "2024-01-02T00:00:00Z"}
+spec: {hosts: [web.a.svc.cluster.local], ports: [{number: 443, name: https, protocol: HTTPS}], resolution: DNS}
+`)
+	s := v.Service("web.a.svc.cluster.local", "a")
+	for port, want := range map[int]string{443: "web.a.svc.cluster.local", 80: "10.9.0.3"} {
+		rows := v.EndpointsByPort(s, port)
+		if len(rows) != 1 || rows[0].Address != want {
+			t.Errorf("port %d: %v, want one row of %s", port, rows, want)
+		}
+	}
+}

@@ -189,26 +189,3 @@ func (v *View) InferMTLSMode(svc *Service, port int, passthrough bool) MTLSMode 
 	}
 	return orPermissive(v.peers.mesh)
 }
-
-// EndpointsByPort are the rows of a service port as CDS takes them: those of the
-// Kubernetes registry by the port's name, those of ServiceEntries by its number
-// (Istio pilot/pkg/model/endpointshards.go CopyEndpoints).
-func (v *View) EndpointsByPort(svc *Service, port int) []*Endpoint {
-	rows := v.Endpoints.Of(svc.Host, svc.Namespace)
-	numbers := make(map[string]int, len(svc.Ports))
-	for _, p := range svc.Ports {
-		numbers[p.Name] = p.Number
-	}
-	var out []*Endpoint
-	for i := range rows {
-		row := &rows[i]
-		number, found := row.ServicePort, row.ServicePort != 0
-		if !found {
-			number, found = numbers[row.PortName]
-		}
-		if found && number == port {
-			out = append(out, row)
-		}
-	}
-	return out
-}

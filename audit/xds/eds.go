@@ -157,20 +157,12 @@ func (e *endpointSource) rows() []*mesh.Endpoint {
 		return nil
 	}
 	var out []*mesh.Endpoint
-	rows := e.view.Endpoints.Of(e.service.Host, e.service.Namespace)
-	for i := range rows {
-		if row := &rows[i]; servesPort(row, e.port) && labelsSubsetOf(e.labels, row.Labels) {
+	for _, row := range e.view.EndpointsByPort(e.service, e.port.Number) {
+		if labelsSubsetOf(e.labels, row.Labels) {
 			out = append(out, row)
 		}
 	}
 	return out
-}
-
-func servesPort(row *mesh.Endpoint, port mesh.Port) bool {
-	if row.ServicePort != 0 {
-		return row.ServicePort == port.Number
-	}
-	return row.PortName == port.Name
 }
 
 // inline are the endpoints that a cluster carries itself.

@@ -81,10 +81,8 @@ func registryOf(svc *mesh.Service) string {
 func (b *Builder) addPods(table map[string]*nameInfo, svc *scope.Service, p *mesh.Proxy) []string {
 	var own []string
 	local, remote := map[string]*nameInfo{}, map[string]*nameInfo{}
-	rows := b.view.Endpoints.Of(svc.Host, svc.Namespace)
-	for i := range rows {
-		row := &rows[i]
-		if !servesPort(row, svc.Ports[0]) || !validIP(row.Address) || !svc.PublishNotReady && row.Health != mesh.Healthy {
+	for _, row := range b.view.EndpointsByPort(svc.Service, svc.Ports[0].Number) {
+		if !validIP(row.Address) || !svc.PublishNotReady && row.Health != mesh.Healthy {
 			continue
 		}
 		sameNetwork, sameCluster := sameOrEmpty(p.Network, row.Network), sameOrEmpty(p.Cluster, row.Cluster)
