@@ -248,11 +248,10 @@ func gapText(g result.Gap) string {
 
 // refText names an object as people write it, with where it stands.
 func refText(r result.Ref) string {
-	name := r.Name
-	if r.Namespace != "" {
-		name = r.Namespace + "/" + r.Name
+	text := r.Kind
+	if r.Name != "" {
+		text += " " + strings.TrimPrefix(r.Namespace+"/"+r.Name, "/")
 	}
-	text := r.Kind + " " + name
 	if r.Source.File != "" {
 		text += fmt.Sprintf(" (%s:%d)", r.Source.File, r.Source.Line)
 	}

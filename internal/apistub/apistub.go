@@ -46,11 +46,31 @@ var resources = map[string]struct {
 	"WasmPlugin": {"wasmplugins", true}, "HTTPRoute": {"httproutes", true},
 }
 
+// builtin are the kinds that every API server has, whether there are objects or not.
+var builtin = map[schema.GroupVersionResource]string{
+	{Version: "v1", Resource: "namespaces"}:                                                           "Namespace",
+	{Version: "v1", Resource: "nodes"}:                                                                "Node",
+	{Version: "v1", Resource: "services"}:                                                             "Service",
+	{Version: "v1", Resource: "pods"}:                                                                 "Pod",
+	{Version: "v1", Resource: "endpoints"}:                                                            "Endpoints",
+	{Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"}:                            "EndpointSlice",
+	{Group: "apps", Version: "v1", Resource: "deployments"}:                                           "Deployment",
+	{Group: "apps", Version: "v1", Resource: "statefulsets"}:                                          "StatefulSet",
+	{Group: "apps", Version: "v1", Resource: "daemonsets"}:                                            "DaemonSet",
+	{Group: "apps", Version: "v1", Resource: "replicasets"}:                                           "ReplicaSet",
+	{Group: "batch", Version: "v1", Resource: "jobs"}:                                                 "Job",
+	{Group: "batch", Version: "v1", Resource: "cronjobs"}:                                             "CronJob",
+	{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations"}: "MutatingWebhookConfiguration",
+}
+
 // New serves the objects of a YAML stream, and every kind of Istio and
 // Kubernetes that testdata/live.yaml has an object of.
 func New(t testing.TB, text string) (*Server, *rest.Config) {
 	t.Helper()
 	s := &Server{objects: map[schema.GroupVersionResource][]map[string]any{}, Agents: map[string]bool{}}
+	for gvr := range builtin {
+		s.objects[gvr] = nil
+	}
 	for doc := range strings.SplitSeq(text, "\n---\n") {
 		var o map[string]any
 		if err := yaml.Unmarshal([]byte(doc), &o); err != nil {
@@ -173,9 +193,12 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, parts []string, pa
 	if end < len(matching) {
 		meta["continue"] = strconv.Itoa(page + 1)
 	}
-	kind := objects[0]["kind"].(string) + "List"
+	kind := builtin[gv.WithResource(rest[0])] + "List"
+	if len(objects) > 0 {
+		kind = objects[0]["kind"].(string) + "List"
+	}
 	if strings.Contains(r.Header.Get("Accept"), "PartialObjectMetadata") {
 		gv, kind = metav1.SchemeGroupVersion, "PartialObjectMetadataList"
 	}
-	Reply(w, map[string]any{"apiVersion": gv.String(), "kind": kind, "metadata": meta, "items": matching[start:end]})
+	Reply(w, map[string]any{"apiVersion": gv.String(), "kind": kind, "metadata": meta, "items": append([]map[string]any{}, matching[start:end]...)})
 }
