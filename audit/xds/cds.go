@@ -91,6 +91,14 @@ func ruleName(rule *scope.DestinationRule) string {
 	return rule.From[0].Namespace + "/" + rule.From[0].Name
 }
 
+// ruleRef names the DestinationRule that a cluster names; zero if none.
+func ruleRef(rule *scope.DestinationRule) result.Ref {
+	if rule == nil || len(rule.From) == 0 {
+		return result.Ref{}
+	}
+	return rule.From[0].Ref()
+}
+
 func ruleSpec(rule *scope.DestinationRule) *networking.DestinationRule {
 	if rule == nil {
 		return nil
@@ -205,7 +213,7 @@ func (cb *clusterBuilder) subsetCluster(parent *cluster, o policyOptions, rule *
 	}
 	c := cb.base(name, kind, endpoints, outbound, o.port, svc, nil, subset.GetName())
 	if c == nil {
-		cb.rec.Excluded(name, result.Reason{Rule: "CDS-5", Object: rule.From[0].Ref(), Field: "spec.subsets",
+		cb.rec.Excluded(name, result.Reason{Rule: "CDS-5", Object: ruleRef(rule), Field: "spec.subsets",
 			Text: "a cluster that resolves by DNS is not sent while no endpoint has the subset's labels"})
 		return nil
 	}
@@ -240,8 +248,8 @@ func clusterResource(c *clusterv3.Cluster, host string, rule *scope.DestinationR
 	}
 	applied := appliedRule(c)
 	part.Rule = &applied
-	if rule != nil && applied != "" && len(rule.From) > 0 {
-		part.By = rule.From[0].Ref()
+	if applied != "" {
+		part.By = ruleRef(rule)
 	}
 	r = result.Resource{Name: c.GetName(), Bytes: int64(proto.Size(c)), Service: host}
 	if strings.Contains(strings.ToUpper(part.Type), "DNS") {

@@ -61,8 +61,8 @@ func (b *Builder) InboundClusters(s *scope.Scope, p *mesh.Proxy) []*result.Resou
 		if slices.Sort(hosts); len(slices.Compact(hosts)) == 1 {
 			r.Service = hosts[0]
 		}
-		if rule := s.InboundDestinationRule(in.targets[0].Service, p); rule != nil && *r.Parts[0].Rule != "" {
-			r.Parts[0].By = rule.From[0].Ref()
+		if *r.Parts[0].Rule != "" {
+			r.Parts[0].By = ruleRef(s.InboundDestinationRule(in.targets[0].Service, p))
 		}
 		out = append(out, r)
 	}
