@@ -128,7 +128,14 @@ func (s *Summary) Add(res *Result) {
 		all.Exact, all.Missing, all.Extra, all.Parts = all.Exact+f.Exact, all.Missing+f.Missing, all.Extra+f.Extra, all.Parts+f.Parts
 		all.Errors = append(all.Errors, f.Errors...)
 	}
+	seen := map[SizeError]bool{}
 	for _, e := range res.Sizes {
+		same := e
+		same.Proxy = ""
+		if seen[same] {
+			continue
+		}
+		seen[same] = true
 		e.Proxy = short(res.Mesh) + " " + e.Proxy
 		s.sizes = append(s.sizes, e)
 	}
@@ -166,7 +173,7 @@ func (s *Summary) Print(w io.Writer, most int, rules bool) {
 func (s *Summary) printSizes(w io.Writer, most int) {
 	sort.SliceStable(s.sizes, func(i, j int) bool { return s.sizes[i].Error() > s.sizes[j].Error() })
 	if len(s.sizes) > 0 && most > 0 {
-		fmt.Fprintf(w, "%d resources with other bytes; the worst:\n", len(s.sizes))
+		fmt.Fprintf(w, "%d resources with other bytes, each once for a mesh; the worst:\n", len(s.sizes))
 	}
 	for i, e := range s.sizes {
 		if i == most {

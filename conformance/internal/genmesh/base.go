@@ -64,6 +64,11 @@ type pod struct {
 // makeWorkloads makes the pods that services select.
 func (g *gen) makeWorkloads() {
 	names := []string{"web", "cart", "orders", "ledger", "queue", "search", "mail", "users"}
+	for i := range names {
+		if g.rich {
+			names[i] += "-of-the-customer-facing-part"
+		}
+	}
 	for _, i := range g.r.Perm(len(names))[:g.between(4, 7)] {
 		ns := g.anyNamespace()
 		versions := []string{"v1"}

@@ -40,6 +40,7 @@ const system = "istio-system"
 type gen struct {
 	r        *rand.Rand
 	families map[string]bool
+	rich     bool
 	out      []M
 	names    map[string]int
 
@@ -74,6 +75,7 @@ func Generate(seed int64, families []string) *Mesh {
 		mesh: M{"rootNamespace": system, "trustDomain": "cluster.local", "accessLogFile": ""}, networks: M{},
 		istiodEnv: M{}, revisions: []string{"default"}, labels: map[string]M{},
 	}
+	g.rich = seed%4 >= 2
 	for _, f := range families {
 		g.families[f] = true
 		for _, c := range companions[f] {
@@ -120,6 +122,7 @@ func (g *gen) build() {
 			s.run()
 		}
 	}
+	g.enrich()
 	g.allocate()
 	g.avoidPanics()
 	g.makePods()

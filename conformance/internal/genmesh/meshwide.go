@@ -233,3 +233,30 @@ func dropKey(v any, key string) {
 		}
 	}
 }
+
+// enrich gives half of the seeds what fills real configuration with bytes:
+// access logs, telemetry and authorization for the whole mesh; their names
+// are long, too. It draws no random numbers, so that the other half stays as
+// it is.
+func (g *gen) enrich() {
+	if !g.rich {
+		return
+	}
+	if g.mesh["accessLogFile"] == "" {
+		g.mesh["accessLogFile"] = "/dev/stdout"
+	}
+	meta := M{"creationTimestamp": "2024-03-01T08:00:00Z", "namespace": system}
+	object := func(api, kind, name string, spec M) {
+		m := M{"name": name}
+		for k, v := range meta {
+			m[k] = v
+		}
+		g.out = append(g.out, M{"apiVersion": api, "kind": kind, "metadata": m, "spec": spec})
+	}
+	object("telemetry.istio.io/v1", "Telemetry", "mesh-wide", M{
+		"metrics": L{M{"providers": L{M{"name": "prometheus"}}}}, "accessLogging": L{M{"providers": L{M{"name": "envoy"}}}},
+	})
+	object("security.istio.io/v1", "AuthorizationPolicy", "mesh-wide", M{
+		"action": "DENY", "rules": L{M{"from": L{M{"source": M{"notNamespaces": L{"shop", "pay", "istio-system"}}}}, "to": L{M{"operation": M{"paths": L{"/admin*"}}}}}},
+	})
+}
