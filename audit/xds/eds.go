@@ -8,7 +8,6 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 	networking "istio.io/api/networking/v1alpha3"
 
@@ -296,52 +295,3 @@ func drainingStatuses() *corev3.HealthStatusSet {
 }
 
 func sameOrEmpty(a, b string) bool { return a == "" || b == "" || a == b }
-
-// lbEndpoint is an endpoint as Envoy gets it (SIZE-10).
-func (e *endpointSource) lbEndpoint(row *mesh.Endpoint) *endpointv3.LbEndpoint {
-	health := row.Health
-	if row.Labels[drainingLabel] != "" {
-		health = mesh.Draining
-	}
-	out := &endpointv3.LbEndpoint{
-		HealthStatus:        healthStatus(health),
-		LoadBalancingWeight: wrapperspb.UInt32(max(row.Weight, 1)),
-		Metadata:            &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{}},
-	}
-	if e.mtls(row) {
-		out.Metadata.FilterMetadata["envoy.transport_socket_match"] = &structpb.Struct{
-			Fields: map[string]*structpb.Value{"tlsMode": structpb.NewStringValue("istio")},
-		}
-	}
-	if e.view.Flags.TelemetryLabel && e.view.Flags.EndpointTelemetryLabel {
-		out.Metadata.FilterMetadata["istio"] = workloadMetadata(e.workload(row))
-	}
-	message := &endpointv3.Endpoint{Address: socketAddress(row.Address, row.Port)}
-	for _, extra := range row.Extra {
-		message.AdditionalAddresses = append(message.AdditionalAddresses, &endpointv3.Endpoint_AdditionalAddress{Address: socketAddress(extra, row.Port)})
-	}
-	out.HostIdentifier = &endpointv3.LbEndpoint_Endpoint{Endpoint: message}
-	return out
-}
-
-func healthStatus(h mesh.Health) corev3.HealthStatus {
-	switch h {
-	case mesh.Healthy:
-		return corev3.HealthStatus_HEALTHY
-	case mesh.Unhealthy:
-		return corev3.HealthStatus_UNHEALTHY
-	case mesh.Draining:
-		return corev3.HealthStatus_DRAINING
-	}
-	return corev3.HealthStatus_UNKNOWN
-}
-
-// socketAddress is a TCP address, or a pipe for port 0.
-func socketAddress(address string, port int) *corev3.Address {
-	if port == 0 {
-		return pipeAddress(strings.TrimPrefix(address, "unix://"))
-	}
-	return &corev3.Address{Address: &corev3.Address_SocketAddress{SocketAddress: &corev3.SocketAddress{
-		Address: address, PortSpecifier: &corev3.SocketAddress_PortValue{PortValue: uint32(port)},
-	}}}
-}

@@ -15,67 +15,6 @@ import (
 	"github.com/mesh-audit/mesh-audit/audit/mesh"
 )
 
-const (
-	canonicalNameLabel     = "service.istio.io/canonical-name"
-	canonicalRevisionLabel = "service.istio.io/canonical-revision"
-)
-
-// mtls reports that clients use Istio mTLS with the endpoint: what the
-// DestinationRule says, else the workload's policy (Istio
-// pilot/pkg/xds/endpoints/mtls_checker.go). An endpoint without a sidecar never.
-func (e *endpointSource) mtls(row *mesh.Endpoint) bool {
-	if !row.MTLS {
-		return false
-	}
-	if e.ruleTLS != nil {
-		return *e.ruleTLS == networking.ClientTLSSettings_ISTIO_MUTUAL
-	}
-	return e.view.MTLSMode(row.Namespace, row.Labels, row.Port) != mesh.MTLSDisable
-}
-
-// workload is the value of the metadata field that telemetry reads (SIZE-10, SIZE-12).
-func (e *endpointSource) workload(row *mesh.Endpoint) string {
-	labels, namespace := row.Labels, row.Namespace
-	name, revision := canonicalService(labels, row.Workload)
-	if e.view.Flags.CanonicalForExternalSE && e.service.External {
-		namespace = e.service.Namespace
-		if own, ok := e.service.Labels[canonicalNameLabel]; ok {
-			name, revision = own, e.service.Labels[canonicalRevisionLabel]
-		}
-	}
-	if revision == "latest" {
-		revision = ""
-	}
-	return strings.Join([]string{row.Workload, namespace, name, revision, row.Cluster}, ";")
-}
-
-// canonicalService is the canonical name and revision that labels give (Istio
-// pkg/kube/labels).
-func canonicalService(labels map[string]string, workload string) (name, revision string) {
-	name, revision = workload, "latest"
-	for _, l := range []string{canonicalNameLabel, "app.kubernetes.io/name", "app"} {
-		if v, ok := labels[l]; ok {
-			name = v
-			break
-		}
-	}
-	for _, l := range []string{canonicalRevisionLabel, "app.kubernetes.io/version", "version"} {
-		if v, ok := labels[l]; ok {
-			revision = v
-			break
-		}
-	}
-	return name, revision
-}
-
-func workloadMetadata(workload string) *structpb.Struct {
-	return &structpb.Struct{Fields: map[string]*structpb.Value{"workload": structpb.NewStringValue(workload)}}
-}
-
-func hasMTLS(ep *endpointv3.LbEndpoint) bool {
-	return ep.GetMetadata().GetFilterMetadata()["envoy.transport_socket_match"].GetFields()["tlsMode"].GetStringValue() == "istio"
-}
-
 // onlyMTLS keeps the endpoints that take Istio mTLS: an SNI-DNAT cluster
 // passes TLS through (EDS-10). Groups stay, even empty.
 func onlyMTLS(groups []localityGroup) []localityGroup {
