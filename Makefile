@@ -1,7 +1,6 @@
 # make help lists the targets.
 GO      ?= go
 BIN     := bin/kubectl-mesh_audit
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 TOOL    := $(GO) tool -modfile=tools/go.mod
 PKGS    := ./...
 
@@ -12,7 +11,7 @@ help: ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## Build the plugin to bin/
-	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN) ./cmd/kubectl-mesh_audit
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(BIN) ./cmd/kubectl-mesh_audit
 
 demo: build ## Show the main job on the embedded demo mesh
 	$(BIN) scope --demo

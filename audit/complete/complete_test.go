@@ -100,7 +100,8 @@ func TestWorkload(t *testing.T) {
 	if n := pods(t, web); n != 2 {
 		t.Errorf("%d pods, want 2", n)
 	}
-	has(t, out, "name: istio-proxy", "docker.io/istio/proxyv2:1.31.0", "security.istio.io/tlsMode: istio",
+	// istiod tells a pod's workload by its owner only where a controller named it.
+	has(t, out, "generateName: web-", "name: istio-proxy", "docker.io/istio/proxyv2:1.31.0", "security.istio.io/tlsMode: istio",
 		"service.istio.io/canonical-name: web", "service.istio.io/canonical-revision: v3", "istio.io/rev: default")
 }
 

@@ -158,6 +158,7 @@ func (c *completion) makePod(t *template, i int) *corev1.Pod {
 	default:
 		pod.Name = fmt.Sprintf("%s-%05d", t.meta.Name, i)
 	}
+	pod.GenerateName = owner.Name + "-"
 	pod.OwnerReferences = []metav1.OwnerReference{owner}
 	pod.Status = corev1.PodStatus{
 		Phase:      corev1.PodRunning,
