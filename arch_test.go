@@ -31,9 +31,9 @@ var allowed = map[string][]string{
 
 // onlyHere are libraries that one part of the tree alone may know.
 var onlyHere = map[string][]string{
-	"k8s.io/client-go/kubernetes":         {"audit/load", "plugin", "audit/complete"},
-	"github.com/spf13/cobra":              {"plugin"},
-	"sigs.k8s.io/kustomize":               {"audit/load"},
+	"k8s.io/client-go/kubernetes":            {"audit/load", "plugin", "audit/complete"},
+	"github.com/spf13/cobra":                 {"plugin"},
+	"sigs.k8s.io/kustomize":                  {"audit/load"},
 	"github.com/envoyproxy/go-control-plane": {"audit/xds"},
 }
 

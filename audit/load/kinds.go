@@ -46,8 +46,8 @@ func core(version string, make func() runtime.Object) kind {
 	return kind{versions: map[string]func() runtime.Object{version: make}}
 }
 
-func clusterScoped(version string, make func() runtime.Object) kind {
-	k := core(version, make)
+func clusterScoped(make func() runtime.Object) kind {
+	k := core("v1", make)
 	k.cluster = true
 	return k
 }
@@ -83,8 +83,8 @@ const (
 
 // kinds are all the kinds that are read. Everything else is ignored.
 var kinds = map[groupKind]kind{
-	{Kind: "Namespace"}: clusterScoped("v1", of[corev1.Namespace]),
-	{Kind: "Node"}:      clusterScoped("v1", of[corev1.Node]),
+	{Kind: "Namespace"}: clusterScoped(of[corev1.Namespace]),
+	{Kind: "Node"}:      clusterScoped(of[corev1.Node]),
 	{Kind: "Service"}:   core("v1", of[corev1.Service]),
 	{Kind: "Endpoints"}: core("v1", of[corev1.Endpoints]), //nolint:staticcheck // read where there are no slices
 	{Kind: "Pod"}:       core("v1", of[corev1.Pod]),
@@ -102,10 +102,10 @@ var kinds = map[groupKind]kind{
 		"v1": of[autoscalingv1.HorizontalPodAutoscaler],
 		"v2": of[autoscalingv2.HorizontalPodAutoscaler],
 	}},
-	{Group: "admissionregistration.k8s.io", Kind: "MutatingWebhookConfiguration"}: clusterScoped("v1", of[admissionv1.MutatingWebhookConfiguration]),
+	{Group: "admissionregistration.k8s.io", Kind: "MutatingWebhookConfiguration"}: clusterScoped(of[admissionv1.MutatingWebhookConfiguration]),
 
 	{Group: "networking.k8s.io", Kind: "Ingress"}:      core("v1", of[k8snetworkingv1.Ingress]),
-	{Group: "networking.k8s.io", Kind: "IngressClass"}: clusterScoped("v1", of[k8snetworkingv1.IngressClass]),
+	{Group: "networking.k8s.io", Kind: "IngressClass"}: clusterScoped(of[k8snetworkingv1.IngressClass]),
 
 	{Group: networking, Kind: "ServiceEntry"}: withStatus(
 		istio(func(o *networkingv1.ServiceEntry) proto.Message { return &o.Spec }, "v1", "v1beta1", "v1alpha3"),

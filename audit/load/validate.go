@@ -156,7 +156,7 @@ func targetPort(p intstr.IntOrString, field string) *problem {
 
 func validateSlice(s *discoveryv1.EndpointSlice) *problem {
 	switch s.AddressType {
-	case discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6, discoveryv1.AddressTypeFQDN: //nolint:staticcheck // still served
+	case discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6, discoveryv1.AddressTypeFQDN:
 	default:
 		return problemf(0, "addressType: %q is none of IPv4, IPv6, FQDN", s.AddressType)
 	}

@@ -1,3 +1,9 @@
+// Package mesh is the mesh as istiod knows it: for each revision the registry of
+// services, their endpoints, the configuration in istiod's order, its flags and
+// mesh config, and the proxies that connect to it.
+//
+// It answers what is there; it refuses to say who sees it (package scope) or
+// what is sent (package xds).
 package mesh
 
 import (

@@ -70,16 +70,16 @@ func (b *Builder) addCore(obj runtime.Object, src result.Source) bool {
 func (b *Builder) addWorkloadKind(obj runtime.Object, src result.Source) bool {
 	switch o := obj.(type) {
 	case *appsv1.Deployment:
-		b.addWorkload("Deployment", &o.ObjectMeta, count(o.Spec.Replicas, 1), o.Spec.Template.Labels, src)
+		b.addWorkload("Deployment", &o.ObjectMeta, count(o.Spec.Replicas), o.Spec.Template.Labels, src)
 		b.addIstiod(o, src)
 	case *appsv1.StatefulSet:
-		b.addWorkload("StatefulSet", &o.ObjectMeta, count(o.Spec.Replicas, 1), o.Spec.Template.Labels, src)
+		b.addWorkload("StatefulSet", &o.ObjectMeta, count(o.Spec.Replicas), o.Spec.Template.Labels, src)
 	case *appsv1.DaemonSet:
 		b.addWorkload("DaemonSet", &o.ObjectMeta, int(o.Status.DesiredNumberScheduled), o.Spec.Template.Labels, src)
 	case *appsv1.ReplicaSet:
-		b.addWorkload("ReplicaSet", &o.ObjectMeta, count(o.Spec.Replicas, 1), o.Spec.Template.Labels, src)
+		b.addWorkload("ReplicaSet", &o.ObjectMeta, count(o.Spec.Replicas), o.Spec.Template.Labels, src)
 	case *batchv1.Job:
-		b.addWorkload("Job", &o.ObjectMeta, count(o.Spec.Parallelism, 1), o.Spec.Template.Labels, src)
+		b.addWorkload("Job", &o.ObjectMeta, count(o.Spec.Parallelism), o.Spec.Template.Labels, src)
 	case *batchv1.CronJob:
 		b.addWorkload("CronJob", &o.ObjectMeta, 0, o.Spec.JobTemplate.Spec.Template.Labels, src)
 	default:
@@ -170,10 +170,10 @@ func (b *Builder) addPolicy(obj runtime.Object, src result.Source) bool {
 	return true
 }
 
-// count is the value of an optional number of pods; the API's default if nil.
-func count(n *int32, missing int) int {
+// count is the value of an optional number of pods; the API's default of 1 if nil.
+func count(n *int32) int {
 	if n == nil {
-		return missing
+		return 1
 	}
 	return int(*n)
 }

@@ -33,7 +33,7 @@ func (b *Builder) addIstiod(o *appsv1.Deployment, src result.Source) {
 		Image:     c.Image,
 		Args:      slices.Clone(c.Args),
 		Env:       b.env(c.Env),
-		Replicas:  max(count(o.Spec.Replicas, 1), 0),
+		Replicas:  max(count(o.Spec.Replicas), 0),
 		Resources: *c.Resources.DeepCopy(),
 	})
 }

@@ -288,7 +288,9 @@ func filterMatch(p *envoyPatch) *networking.EnvoyFilter_ListenerMatch_FilterMatc
 
 func (c *listenerPatcher) patchNetworkFilters(fc *listenerv3.FilterChain) {
 	is := func(p *envoyPatch) func(*listenerv3.Filter) bool {
-		return func(f *listenerv3.Filter) bool { return filterMatch(p) == nil || filterMatch(p).GetName() == f.GetName() }
+		return func(f *listenerv3.Filter) bool {
+			return filterMatch(p) == nil || filterMatch(p).GetName() == f.GetName()
+		}
 	}
 	patches := c.patches.of(networking.EnvoyFilter_NETWORK_FILTER)
 	for _, p := range patches {

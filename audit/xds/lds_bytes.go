@@ -150,7 +150,7 @@ func (l *Listener) retagged(p *mesh.Proxy) int64 {
 	}
 	service := 0
 	if slices.ContainsFunc(l.tags, func(site tagSite) bool { return site.provider != nil }) {
-		service = fieldSize(1, len(l.shape.serviceName(own))) - fieldSize(1, len(l.shape.serviceName(old)))
+		service = fieldSize(len(l.shape.serviceName(own))) - fieldSize(len(l.shape.serviceName(old)))
 	}
 	bytes := l.Bytes
 	if tags == 0 && service == 0 {
@@ -199,19 +199,19 @@ func nestedGrowth(d int, sizes []int) int {
 	return d
 }
 
-// fieldSize is the size of a field of a length, with a tag of the given bytes;
-// 0 for an empty one.
-func fieldSize(tag, length int) int {
+// fieldSize is the size of a field of a length, with a tag of one byte; 0 for
+// an empty one.
+func fieldSize(length int) int {
 	if length == 0 {
 		return 0
 	}
-	return tag + protowire.SizeBytes(length)
+	return 1 + protowire.SizeBytes(length)
 }
 
 // tagFieldSize is the size of a literal custom tag in its tracing message.
 func tagFieldSize(name, value string) int {
-	literal := fieldSize(1, len(value))
-	return 1 + protowire.SizeBytes(fieldSize(1, len(name))+1+protowire.SizeBytes(literal))
+	literal := fieldSize(len(value))
+	return 1 + protowire.SizeBytes(fieldSize(len(name))+1+protowire.SizeBytes(literal))
 }
 
 // tagSites finds the connection managers with tracing in a listener.

@@ -24,13 +24,8 @@ type chainOrigin struct {
 	service string     // host name; empty: none or several
 }
 
-// listenerParts takes a listener apart: one part for each filter chain, sorted
-// by match (parts.md).
-func listenerParts(l *listenerv3.Listener) []result.Part {
-	return listenerPartsOf(l, nil)
-}
-
-// listenerPartsOf is listenerParts with the origin of each chain.
+// listenerPartsOf takes a listener apart: one part for each filter chain, the
+// default one included, with the origin of each (parts.md).
 func listenerPartsOf(l *listenerv3.Listener, origins map[*listenerv3.FilterChain]chainOrigin) []result.Part {
 	var parts []result.Part
 	add := func(fc *listenerv3.FilterChain, match string) {

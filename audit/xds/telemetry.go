@@ -1,8 +1,6 @@
 package xds
 
 import (
-	"cmp"
-	"slices"
 	"strings"
 
 	meshconfig "istio.io/api/mesh/v1alpha1"
@@ -10,7 +8,6 @@ import (
 	typev1beta1 "istio.io/api/type/v1beta1"
 
 	"github.com/mesh-audit/mesh-audit/audit/mesh"
-	"github.com/mesh-audit/mesh-audit/audit/result"
 )
 
 // telemetries are the Telemetry objects that apply to a proxy, widest first:
@@ -139,14 +136,4 @@ func workloadMode(class listenerClass) telemetry.WorkloadMode {
 		return telemetry.WorkloadMode_SERVER
 	}
 	return telemetry.WorkloadMode_CLIENT
-}
-
-// gap notes once what is not modelled of an object.
-func (b *Builder) gap(object result.Ref, text string) {
-	g := result.Gap{Kind: result.Unmodelled, Object: object, All: true, Text: text}
-	same := func(x result.Gap) bool { return x.Object == g.Object && x.Text == g.Text }
-	if !slices.ContainsFunc(b.gaps, same) {
-		b.gaps = append(b.gaps, g)
-		slices.SortStableFunc(b.gaps, func(x, y result.Gap) int { return cmp.Compare(x.Text, y.Text) })
-	}
 }
