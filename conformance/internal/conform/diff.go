@@ -56,7 +56,7 @@ func compareProxy(want report.Proxy, got Predicted, skip exclusions, namesOnly b
 	var out []Difference
 	for _, t := range report.Types {
 		seen := map[string]bool{}
-		for _, r := range want.Resources[t] {
+		for _, r := range report.Merge(want.Resources[t]) {
 			seen[r.Name] = true
 			if skip.has(want, t, r.Name, "") {
 				continue

@@ -120,6 +120,10 @@ func (g group) resolve(scope resources) map[string]map[string]Resource {
 			}
 		}
 		for _, r := range g.Resources[t] {
+			if same, ok := set[r.Name]; ok {
+				r.Because = append(append([]int{}, same.Because...), r.Because...)
+				r.Resource = report.Merge([]report.Resource{same.Resource, r.Resource})[0]
+			}
 			set[r.Name] = r
 		}
 		out[t] = set

@@ -151,7 +151,7 @@ func (res *Result) count(p report.Proxy, mine Predicted, diffs []Difference) {
 
 // sizes records the resources of a type whose bytes are off.
 func (res *Result) sizes(p report.Proxy, typ string, mine Predicted) {
-	for _, r := range p.Resources[typ] {
+	for _, r := range report.Merge(p.Resources[typ]) {
 		if m, ok := mine.Resources[typ][r.Name]; ok && m.Bytes != r.Bytes {
 			res.Sizes = append(res.Sizes, SizeError{Proxy: p.ID(), Type: typ, Name: r.Name, Judge: r.Bytes, Plugin: m.Bytes})
 		}

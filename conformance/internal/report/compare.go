@@ -47,8 +47,27 @@ func compareResources(a, b []Resource) []Unstable {
 // index finds resources by name.
 func index(list []Resource) map[string]Resource {
 	out := map[string]Resource{}
-	for _, r := range list {
+	for _, r := range Merge(list) {
 		out[r.Name] = r
+	}
+	return out
+}
+
+// Merge joins resources of one name: istiod may send a proxy two, say a
+// Sidecar's ingress listener that binds to its port, and an outbound one.
+func Merge(list []Resource) []Resource {
+	at := map[string]int{}
+	var out []Resource
+	for _, r := range list {
+		i, seen := at[r.Name]
+		if !seen {
+			at[r.Name] = len(out)
+			out = append(out, r)
+			continue
+		}
+		out[i].Bytes += r.Bytes
+		out[i].Parts = append(append([]Part{}, out[i].Parts...), r.Parts...)
+		SortParts(out[i].Parts)
 	}
 	return out
 }
