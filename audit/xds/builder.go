@@ -28,6 +28,7 @@ type Builder struct {
 	patchValues map[*envoyPatch]proto.Message // decoded; nil: not yet
 	routes      *routeMemo
 	looked      lookupMemo
+	listeners   listenerMemo
 	memo        *clusterMemo                  // clusters and load assignments; nil: none built yet
 	discovered  map[*result.Resource][]string // extension configs that a listener refers to
 }
@@ -53,7 +54,7 @@ type Listener struct {
 	// OwnAddress is the pod address whose own proxy does not get it (HL-1); empty: all get it.
 	OwnAddress string
 	// tags says where bytes depend on the proxy's own values (SIZE-15).
-	tags []tagSite
+	tags *tagged
 	// shape tells which proxies have these bytes but for tags; nil: all have
 	// these very bytes.
 	shape *listenerShape

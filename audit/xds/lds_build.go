@@ -21,11 +21,18 @@ func acceptHTTP10() *corev3.Http1ProtocolOptions {
 	return &corev3.Http1ProtocolOptions{AcceptHttp_10: true}
 }
 
-// build makes the listener of an entry; nil: an EnvoyFilter removes it (SIZE-13, SIZE-14; Istio listener.go
-// buildListenerFromEntry).
+// build makes the listener of an entry; nil: an EnvoyFilter removes it (SIZE-13,
+// SIZE-14; Istio listener.go buildListenerFromEntry).
 func (o *outboundBuilder) build(e *listenerEntry) *Listener {
-	l, origins := o.message(e, o.catchAllFilters())
-	out := o.measure(l, origins)
+	key, shared := o.memoKey(e)
+	built := o.listeners.built[key]
+	if !shared || built == nil {
+		built = o.measure(o.message(e, o.catchAllFilters()))
+		if shared {
+			o.listeners.keep(key, built)
+		}
+	}
+	out := o.listenerOf(built)
 	if out == nil {
 		return nil
 	}
@@ -67,9 +74,7 @@ func (o *outboundBuilder) message(e *listenerEntry, fallThrough []*listenerv3.Fi
 			fc.Metadata = configMetadata(c.from, "virtual-service")
 		}
 		if c.http != nil {
-			opts := *c.http
-			opts.statPrefix, opts.port = "outbound_"+l.Name+";", port
-			fc.Filters = append(extensions, networkFilter(hcmFilterName, toAny(o.httpConnectionManager(o.s, o.p, opts))))
+			fc.Filters = append(extensions, networkFilter(hcmFilterName, toAny(o.httpConnectionManager(o.s, o.p, o.options(c.http, l.Name, port)))))
 			extensions = nil // istiod gives them to the first chain only
 		} else {
 			fc.Filters = c.filters()
@@ -93,6 +98,31 @@ func (o *outboundBuilder) message(e *listenerEntry, fallThrough []*listenerv3.Fi
 		l.FilterChains, l.DefaultFilterChain = []*listenerv3.FilterChain{l.DefaultFilterChain}, nil
 	}
 	return l, origins
+}
+
+// options are those of a service's connection manager.
+func (o *outboundBuilder) options(c *httpChain, listener string, port int) hcmOptions {
+	headers := o.proxyHeaders(o.p, outboundClass)
+	opts := hcmOptions{
+		class:                outboundClass,
+		base:                 headers.base(),
+		rds:                  c.rds,
+		statPrefix:           "outbound_" + listener + ";",
+		protocol:             c.protocol,
+		port:                 port,
+		useRemoteAddress:     o.view.Flags.SidecarUseRemoteAddress,
+		suppressDebugHeaders: headers.suppressDebugHeaders,
+		skipMXHeaders:        headers.skipMXHeaders,
+		service:              c.service,
+	}
+	if o.http10 {
+		opts.base.HttpProtocolOptions = acceptHTTP10()
+	}
+	if c.proxy {
+		opts.base.HttpProtocolOptions = &corev3.Http1ProtocolOptions{AllowAbsoluteUrl: wrapperspb.Bool(true), AcceptHttp_10: o.http10}
+		opts.useRemoteAddress, opts.skipMXHeaders = false, false
+	}
+	return opts
 }
 
 // inspect adds the inspectors that the chains' matches need.
@@ -165,20 +195,16 @@ func blackHoleFilters(stats []*listenerv3.Filter) []*listenerv3.Filter {
 	})))
 }
 
-// measure patches a listener and takes what its message tells; nil: a patch
-// removes it.
-func (o *outboundBuilder) measure(l *listenerv3.Listener, origins map[*listenerv3.FilterChain]chainOrigin) *Listener {
+// measure patches a listener and takes what its message tells.
+func (o *outboundBuilder) measure(l *listenerv3.Listener, origins map[*listenerv3.FilterChain]chainOrigin) *builtListener {
 	l, origins = o.patchListener(l, origins, o.patches, networking.EnvoyFilter_SIDECAR_OUTBOUND)
 	if l == nil {
-		return nil
+		return &builtListener{}
 	}
-	out := &Listener{tags: tagSites(l)}
-	out.Name = l.Name
-	out.Parts = listenerPartsOf(l, origins)
-	out.Routes = rdsNames(out.Parts)
-	out.Bytes = int64(proto.Size(l))
-	o.noteExtensions(&out.Resource, l)
-	return out
+	built := &builtListener{name: l.Name, parts: listenerPartsOf(l, origins)}
+	built.routes = rdsNames(built.parts)
+	built.tags = &tagged{bytes: int64(proto.Size(l)), own: o.own, sites: tagSites(l), conventional: o.conventional}
+	return built
 }
 
 // added are the listeners that EnvoyFilters add.

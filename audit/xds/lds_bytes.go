@@ -11,7 +11,6 @@ import (
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
-	meshconfig "istio.io/api/mesh/v1alpha1"
 
 	"github.com/mesh-audit/mesh-audit/audit/mesh"
 	"github.com/mesh-audit/mesh-audit/audit/scope"
@@ -30,21 +29,66 @@ type tagSite struct {
 	tags     bool // whether the tags are there
 }
 
+// tagged is a listener's bytes with what they depend on; shared between scopes
+// and never changed.
+type tagged struct {
+	bytes int64
+	own   ownSizes // of the proxy that it was measured for
+	sites []tagSite
+	// conventional says that the tracing provider names proxies by
+	// OpenTelemetry's conventions.
+	conventional bool
+}
+
+// ownSizes are the sizes of the fields that carry a proxy's own values.
+type ownSizes struct {
+	tags                int // the custom tags in tracing
+	named, conventional int // the tracing provider's service name, in either way
+}
+
+func ownSizesOf(p *mesh.Proxy) ownSizes {
+	own := ownSizes{named: fieldSize(len(serviceCluster(p))), conventional: fieldSize(len(conventionalName(p)))}
+	for i, value := range serviceTagValues(p) {
+		own.tags += tagFieldSize(serviceTags[i], value)
+	}
+	return own
+}
+
+// bytesFor is the listener's bytes with a proxy's own values.
+func (t *tagged) bytesFor(own ownSizes) int64 {
+	bytes := t.bytes
+	tags, service := t.growth(own)
+	if tags == 0 && service == 0 {
+		return bytes
+	}
+	for i := range t.sites {
+		bytes += int64(nestedGrowth(t.sites[i].growth(tags, service), t.sites[i].sizes))
+	}
+	return bytes
+}
+
+// growth is how much the tags' fields and the service name's grow.
+func (t *tagged) growth(own ownSizes) (tags, service int) {
+	service = own.named - t.own.named
+	if t.conventional {
+		service = own.conventional - t.own.conventional
+	}
+	return own.tags - t.own.tags, service
+}
+
 // listenerShape is what a scope's listeners were built with.
 type listenerShape struct {
 	b     *Builder
 	s     *scope.Scope
 	built *mesh.Proxy
-	// key holds what the listeners depend on beside tags, of built; empty: not yet told.
+	// key holds what the listeners depend on beside tags, of built.
 	key string
 	// others are the listeners by name of proxies with other keys.
 	others map[string]map[string]*Listener
-	// conventional says that the tracing provider names proxies by
-	// OpenTelemetry's conventions; nil: not yet told.
-	conventional *bool
-	last         struct {
+	last   struct {
 		proxy *mesh.Proxy
 		key   string
+		own   ownSizes
 	}
 }
 
@@ -57,16 +101,13 @@ func (l *Listener) BytesFor(p *mesh.Proxy) int64 {
 	if of == nil {
 		return l.Bytes
 	}
-	return of.retagged(p)
+	return of.tags.bytesFor(l.shape.last.own)
 }
 
 // listener is l as proxies like p get it; nil: they do not.
 func (s *listenerShape) listener(l *Listener, p *mesh.Proxy) *Listener {
-	if s.key == "" {
-		s.key = s.b.listenerKeyOf(s.s, s.built)
-	}
 	if s.last.proxy != p {
-		s.last.proxy, s.last.key = p, s.b.listenerKeyOf(s.s, p)
+		s.last.proxy, s.last.key, s.last.own = p, s.b.listenerKeyOf(s.s, p), ownSizesOf(p)
 	}
 	key := s.last.key
 	if key == s.key {
@@ -135,49 +176,8 @@ func (b *Builder) listenerKeyOf(s *scope.Scope, p *mesh.Proxy) string {
 	return k.String()
 }
 
-// retagged is the listener's bytes with a proxy's own values.
-func (l *Listener) retagged(p *mesh.Proxy) int64 {
-	if len(l.tags) == 0 {
-		return l.Bytes
-	}
-	old, own := l.shape.built, p
-	tags := 0
-	before, after := serviceTagValues(old), serviceTagValues(own)
-	for i, value := range after {
-		if len(value) != len(before[i]) {
-			tags += tagFieldSize(serviceTags[i], value) - tagFieldSize(serviceTags[i], before[i])
-		}
-	}
-	service := 0
-	if slices.ContainsFunc(l.tags, func(site tagSite) bool { return site.provider != nil }) {
-		service = fieldSize(len(l.shape.serviceName(own))) - fieldSize(len(l.shape.serviceName(old)))
-	}
-	bytes := l.Bytes
-	if tags == 0 && service == 0 {
-		return bytes
-	}
-	for _, site := range l.tags {
-		bytes += int64(site.growth(tags, service))
-	}
-	return bytes
-}
-
-// serviceName is what the tracing provider calls a proxy by.
-func (s *listenerShape) serviceName(p *mesh.Proxy) string {
-	if s.conventional == nil {
-		spec := s.b.tracingSpec(s.b.telemetries(s.built), outboundClass)
-		conventional := spec != nil && spec.provider.GetOpentelemetry().GetServiceAttributeEnrichment() ==
-			meshconfig.MeshConfig_ExtensionProvider_OTEL_SEMANTIC_CONVENTIONS
-		s.conventional = &conventional
-	}
-	if *s.conventional {
-		return conventionalName(p)
-	}
-	return serviceCluster(p)
-}
-
-// growth is how much a listener grows when the tags' fields grow by tags and
-// the provider's service name by service.
+// growth is how much the tracing message of a site grows when the tags' fields
+// grow by tags and the provider's service name by service.
 func (s *tagSite) growth(tags, service int) int {
 	d := 0
 	if s.tags {
@@ -186,7 +186,7 @@ func (s *tagSite) growth(tags, service int) int {
 	if s.provider != nil {
 		d += nestedGrowth(service, s.provider)
 	}
-	return nestedGrowth(d, s.sizes)
+	return d
 }
 
 // nestedGrowth is how much the outermost message grows when the innermost of

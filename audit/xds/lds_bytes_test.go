@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	gocmp "github.com/google/go-cmp/cmp"
+
 	"github.com/mesh-audit/mesh-audit/audit/mesh"
 	"github.com/mesh-audit/mesh-audit/audit/xds"
 )
@@ -37,7 +39,7 @@ func TestBytesForEqualsBuildingAnew(t *testing.T) {
 				for range 5 {
 					other := like(p, word(), word(), word(), word())
 					anew := map[string]*xds.Listener{}
-					for _, l := range s.OutboundListeners(sc, other) {
+					for _, l := range xds.New(s.view, s.scoper, s.rec).OutboundListeners(sc, other) {
 						anew[l.Name] = l
 					}
 					if len(anew) != len(shared) {
@@ -46,6 +48,11 @@ func TestBytesForEqualsBuildingAnew(t *testing.T) {
 					for _, l := range shared {
 						if got, want := l.BytesFor(other), anew[l.Name].Bytes; got != want {
 							t.Errorf("%s/%s: %s has %d bytes, built anew %d", p.Namespace, p.Name, l.Name, got, want)
+						}
+					}
+					for _, l := range s.OutboundListeners(sc, other) {
+						if diff := gocmp.Diff(anew[l.Name].Resource, l.Resource); diff != "" {
+							t.Errorf("%s/%s: %s: %s", p.Namespace, p.Name, l.Name, diff)
 						}
 					}
 				}
@@ -63,7 +70,7 @@ func TestBytesForOtherShape(t *testing.T) {
 	other := *p
 	other.Metadata.IdleTimeout = "17s"
 	anew := map[string]int64{}
-	for _, l := range s.OutboundListeners(sc, &other) {
+	for _, l := range xds.New(s.view, s.scoper, s.rec).OutboundListeners(sc, &other) {
 		anew[l.Name] = l.Bytes
 	}
 	for _, l := range s.OutboundListeners(sc, p) {

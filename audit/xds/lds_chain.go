@@ -27,11 +27,22 @@ type chain struct {
 	// from is the VirtualService or Sidecar that the chain names in its metadata; nil: none.
 	from *snapshot.Meta
 	// http is set for a connection manager, filters for what is routed as bytes.
-	http    *hcmOptions
+	http    *httpChain
 	filters func() []*listenerv3.Filter
+	// key tells the filters apart from those of other chains that are matched
+	// alike; empty: they depend on the scope.
+	key string
 	// dynamicSNI says that filters look up the server name.
 	dynamicSNI bool
 	origin     chainOrigin
+}
+
+// httpChain is what differs between the connection managers of outbound listeners.
+type httpChain struct {
+	rds      string
+	protocol mesh.Protocol
+	service  *mesh.Service // a DYNAMIC_DNS wildcard; nil: none
+	proxy    bool          // the HTTP proxy port
 }
 
 // matchesAll reports that every connection matches (Istio listener.go isMatchAll).

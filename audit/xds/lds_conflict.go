@@ -193,19 +193,12 @@ func (o *outboundBuilder) httpChain(a addition) *chain {
 	case a.port.Protocol.IsAuto() && bind != wildcards(o.p)[0]:
 		rds, shared = a.service.Host+":"+rds, false
 	}
-	headers := o.proxyHeaders(o.p, outboundClass)
-	c := &chain{http: &hcmOptions{
-		class:                outboundClass,
-		base:                 headers.base(),
-		rds:                  rds,
-		protocol:             a.port.Protocol,
-		useRemoteAddress:     o.view.Flags.SidecarUseRemoteAddress,
-		suppressDebugHeaders: headers.suppressDebugHeaders,
-		skipMXHeaders:        headers.skipMXHeaders,
-		service:              a.service.Service,
-	}}
-	if o.http10 {
-		c.http.base.HttpProtocolOptions = acceptHTTP10()
+	c := &chain{http: &httpChain{rds: rds, protocol: a.port.Protocol}, key: "rds " + rds}
+	if a.port.Protocol == mesh.GRPCWeb {
+		c.key = "grpc-web " + rds
+	}
+	if o.dynamicWildcard(a.service.Service) {
+		c.http.service, c.key = a.service.Service, ""
 	}
 	if !shared {
 		c.origin.service = a.service.Host

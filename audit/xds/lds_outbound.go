@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	meshconfig "istio.io/api/mesh/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/mesh-audit/mesh-audit/audit/mesh"
@@ -24,6 +25,12 @@ func (b *Builder) OutboundListeners(s *scope.Scope, p *mesh.Proxy) []*Listener {
 	o := &outboundBuilder{
 		Builder: b, s: s, p: p, entries: map[listenerKey]*listenerEntry{},
 		http10: b.view.Flags.HTTP10 || p.Metadata.HTTP10, patches: b.patchesFor(p),
+		shape: &listenerShape{b: b, s: s, built: p, key: b.listenerKeyOf(s, p)}, own: ownSizesOf(p),
+	}
+	o.shapeID = b.listeners.shapeID(o.shape.key + o.catchAllCluster() + strconv.FormatBool(allowAnyDynamicDNS(s)))
+	if spec := b.tracingSpec(b.telemetries(p), outboundClass); spec != nil {
+		o.conventional = spec.provider.GetOpentelemetry().GetServiceAttributeEnrichment() ==
+			meshconfig.MeshConfig_ExtensionProvider_OTEL_SEMANTIC_CONVENTIONS
 	}
 	for _, e := range s.Egress {
 		o.addEgress(e)
@@ -35,10 +42,6 @@ func (b *Builder) OutboundListeners(s *scope.Scope, p *mesh.Proxy) []*Listener {
 	out = append(out, o.httpProxy(), o.virtualOutbound())
 	out = append(out, o.added()...)
 	out = slices.DeleteFunc(out, func(l *Listener) bool { return l == nil })
-	shape := &listenerShape{b: b, s: s, built: p}
-	for _, l := range out {
-		l.shape = shape
-	}
 	slices.SortStableFunc(out, func(x, y *Listener) int { return cmp.Compare(x.Name, y.Name) })
 	return out
 }
@@ -52,6 +55,11 @@ type outboundBuilder struct {
 	keys    []listenerKey // of entries, in order of addition
 	http10  bool
 	patches *envoyPatches
+
+	shape        *listenerShape
+	shapeID      string // of all that listeners depend on beside their own services
+	own          ownSizes
+	conventional bool
 }
 
 type listenerKey struct {

@@ -179,13 +179,15 @@ func (o *outboundBuilder) serviceChain(a addition, cidrs []string) *chain {
 	if o.dynamicWildcard(svc.Service) {
 		target.service = svc.Service
 	}
-	return &chain{
+	target.rule = outboundRule(o.s, svc.Service, o.p)
+	c := &chain{
 		cidrs:      cidrs,
 		dynamicSNI: target.service != nil,
 		origin:     chainOrigin{service: svc.Host},
-		filters: func() []*listenerv3.Filter {
-			target.rule = outboundRule(o.s, svc.Service, o.p)
-			return o.tcpFiltersTo(o.p, target)
-		},
+		filters:    func() []*listenerv3.Filter { return o.tcpFiltersTo(o.p, target) },
 	}
+	if target.service == nil {
+		c.key = string(a.port.Protocol) + " " + target.cluster + " " + target.statPrefix + " " + o.listeners.ruleID(target.rule)
+	}
+	return c
 }

@@ -28,16 +28,10 @@ func (o *outboundBuilder) httpProxy() *Listener {
 	if port == 0 {
 		return nil
 	}
-	headers := o.proxyHeaders(o.p, outboundClass)
-	base := headers.base()
-	base.HttpProtocolOptions = &corev3.Http1ProtocolOptions{AllowAbsoluteUrl: wrapperspb.Bool(true), AcceptHttp_10: o.http10}
 	entry := &listenerEntry{
-		port: mesh.Port{Number: port},
-		bind: binding{addresses: localhosts(o.p), toPort: true},
-		chains: []*chain{{http: &hcmOptions{
-			class: outboundClass, base: base, rds: "http_proxy", protocol: mesh.HTTPProxy,
-			suppressDebugHeaders: headers.suppressDebugHeaders,
-		}}},
+		port:    mesh.Port{Number: port},
+		bind:    binding{addresses: localhosts(o.p), toPort: true},
+		chains:  []*chain{{http: &httpChain{rds: "http_proxy", protocol: mesh.HTTPProxy, proxy: true}}},
 		because: []result.ReasonID{o.rec.Included(result.Reason{Rule: "LDS-1", Field: "proxyHttpPort", Text: "the HTTP proxy port is set"})},
 	}
 	return o.build(entry)
@@ -78,7 +72,7 @@ func (o *outboundBuilder) virtualOutbound() *Listener {
 		l.ListenerFilters = append(l.ListenerFilters, httpInspector)
 	}
 	l.FilterChains = append(l.FilterChains, &listenerv3.FilterChain{Name: catchAllTCPChain, Filters: o.catchAllFilters()})
-	out := o.measure(l, nil)
+	out := o.listenerOf(o.measure(l, nil))
 	if out == nil {
 		return nil
 	}
