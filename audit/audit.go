@@ -21,6 +21,14 @@ type Options struct {
 	Progress func(done, total int)
 }
 
+// CheckVersion returns an error if s is no Istio version.
+func CheckVersion(s string) error {
+	if _, ok := mesh.ParseVersion(s); !ok {
+		return fmt.Errorf("%q is no Istio version such as 1.30.3", s)
+	}
+	return nil
+}
+
 // Selection says which proxies to answer for; the zero Selection: all. The
 // mesh is computed from all objects whatever it says.
 type Selection struct {

@@ -10,7 +10,7 @@ const (
 	ExitOK     = 0 // done
 	ExitYes    = 1 // the command's question was answered "yes": findings, differences, a tripped gate
 	ExitUsage  = 2 // the command line is wrong
-	ExitUnread = 3 // something that was needed could not be read; what was read is reported. Beats ExitYes
+	ExitUnread = 3 // something that was needed could not be read (or the report not written); what was read is reported. Beats ExitYes
 )
 
 // exitError ends the command with a status. Without a cause nothing more is
@@ -46,5 +46,5 @@ func statusOf(err error) int {
 	case errors.As(err, &exit):
 		return exit.status
 	}
-	return ExitUsage // cobra's own errors: unknown command or flag
+	return ExitUsage // cobra's own errors: unknown command
 }

@@ -21,8 +21,8 @@ type global struct {
 }
 
 func (g *global) addFlags(flags *pflag.FlagSet) {
-	flags.BoolVarP(&g.quiet, "quiet", "q", false, "Print no progress and no notes on standard error; errors are still printed")
-	flags.BoolVarP(&g.verbose, "verbose", "v", false, "Also tell on standard error what was read and what was ignored")
+	flags.BoolVarP(&g.quiet, "quiet", "q", false, "Print no progress, notes or warnings on standard error; errors are still printed")
+	flags.BoolVarP(&g.verbose, "verbose", "v", false, "Also tell on standard error which objects were ignored")
 }
 
 // namespace is the one given with -n; empty if none was.
@@ -33,6 +33,20 @@ func (g *global) notef(format string, args ...any) {
 	if !g.quiet {
 		fmt.Fprintf(g.streams.ErrOut, format+"\n", args...)
 	}
+}
+
+// width is the number of columns that a table may take: the terminal's, at
+// least 120; 0, no limit, where the output is no terminal.
+func (g *global) width() int {
+	file, ok := g.streams.Out.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return 0
+	}
+	columns, _, err := term.GetSize(int(file.Fd()))
+	if err != nil {
+		return 0
+	}
+	return max(columns, 120)
 }
 
 // progress shows how far long work has come: on a terminal only, one line that

@@ -11,7 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/printers"
+	"sigs.k8s.io/yaml"
 
+	"github.com/mesh-audit/mesh-audit/audit"
 	"github.com/mesh-audit/mesh-audit/audit/complete"
 	"github.com/mesh-audit/mesh-audit/audit/demo"
 	"github.com/mesh-audit/mesh-audit/audit/load"
@@ -68,6 +70,11 @@ func (f *inputFlags) validate() error {
 	if f.onlyNamespace != "" && (f.demo || f.files()) {
 		return usageError("--only-namespace is for the live cluster; to narrow what is shown use -n")
 	}
+	if f.istioVersion != "" {
+		if err := audit.CheckVersion(f.istioVersion); err != nil {
+			return usageError("--istio-version: %w", err)
+		}
+	}
 	for _, kv := range f.setEnv {
 		if name, _, ok := strings.Cut(kv, "="); !ok || name == "" {
 			return usageError("--set-env %q: must be KEY=VALUE", kv)
@@ -91,9 +98,30 @@ func (f *inputFlags) overrides() (snapshot.Overrides, error) {
 		if err != nil {
 			return o, unreadError(fmt.Errorf("mesh config: %w", err))
 		}
-		o.MeshConfigYAML = string(text)
+		if o.MeshConfigYAML, err = meshConfigText(text); err != nil {
+			return o, unreadError(fmt.Errorf("%s: %w", f.meshConfig, err))
+		}
 	}
 	return o, nil
+}
+
+// meshConfigText takes the mesh config itself, or the istio ConfigMap that holds it.
+func meshConfigText(text []byte) (string, error) {
+	var object struct {
+		Kind string            `json:"kind"`
+		Data map[string]string `json:"data"`
+	}
+	if err := yaml.Unmarshal(text, &object); err != nil || object.Kind == "" {
+		var fields map[string]any
+		if err := yaml.Unmarshal(text, &fields); err != nil {
+			return "", err
+		}
+		return string(text), nil
+	}
+	if object.Kind != "ConfigMap" || object.Data["mesh"] == "" {
+		return "", fmt.Errorf("a %s without a mesh config: give the istio ConfigMap, or what its key mesh holds", object.Kind)
+	}
+	return object.Data["mesh"], nil
 }
 
 // input is what was read.
@@ -133,14 +161,29 @@ func (f *inputFlags) readFiles(ctx context.Context, g *global) (*load.Result, er
 		return nil, unreadError(err)
 	}
 	for _, d := range read.Diagnostics {
-		fmt.Fprintln(g.streams.ErrOut, diagnosticText(d))
+		if !d.Kept || !g.quiet {
+			fmt.Fprintln(g.streams.ErrOut, diagnosticText(d))
+		}
+	}
+	if len(read.Objects)+len(read.Unmodelled)+len(read.Diagnostics) == 0 && len(read.Gaps) == 0 {
+		return nil, unreadError(fmt.Errorf("no objects in the input that istiod would read%s", f.hint()))
 	}
 	if g.verbose {
 		for _, kind := range slices.Sorted(maps.Keys(read.Ignored)) {
-			g.notef("ignored: %d of kind %s, which istiod does not read", read.Ignored[kind], kind)
+			g.notef("ignored: %d of kind %s", read.Ignored[kind], kind)
 		}
 	}
 	return read, nil
+}
+
+// hint says what may have been meant where nothing was found.
+func (f *inputFlags) hint() string {
+	for _, name := range f.filenames {
+		if info, err := os.Stat(name); err == nil && info.IsDir() && !f.recursive {
+			return "; to read the directories in " + name + " too, give -R; a kustomization is built with -k"
+		}
+	}
+	return ""
 }
 
 func (f *inputFlags) readLive(ctx context.Context, g *global, overrides snapshot.Overrides) (*input, error) {

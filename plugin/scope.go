@@ -3,6 +3,7 @@ package plugin
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -142,8 +143,12 @@ func (f *scopeFlags) toOptions(g *global, args []string) (*scopeOptions, error) 
 			return nil, err
 		}
 	}
-	if (f.xdsType != "" || f.host != "") && len(args) == 0 {
-		return nil, usageError("--type and --host list the resources of one proxy: name a pod or TYPE/NAME")
+	data := f.output == "json" || f.output == "yaml"
+	if (f.xdsType != "" || f.host != "") && (len(args) == 0 || data || f.by == "service") {
+		return nil, usageError("--type and --host narrow the table of one proxy: name a pod or TYPE/NAME, without -o json, -o yaml or --by service")
+	}
+	if (f.resources || f.details) && !data {
+		return nil, usageError("--resources and --details are for -o json and -o yaml")
 	}
 	if f.details {
 		o.resources = true
@@ -175,6 +180,10 @@ func (o *scopeOptions) run(ctx context.Context, g *global) error {
 	if err != nil {
 		return err
 	}
+	return o.report(g, in)
+}
+
+func (o *scopeOptions) report(g *global, in *input) error {
 	bar := g.newProgress()
 	a, err := audit.Run(in.snapshot, audit.Options{
 		Select:   o.selection,
@@ -186,10 +195,17 @@ func (o *scopeOptions) run(ctx context.Context, g *global) error {
 	}
 	a.Diagnostics = in.diagnostics
 	if o.narrowed() && len(a.Proxies) == 0 {
+		if pod, namespace := splitPod(o.selection); namespace != "" {
+			o.selection.Pod, o.selection.Namespace = pod, namespace
+			return o.report(g, in)
+		}
 		return o.notFound(in.snapshot)
 	}
-	if err := o.print(g, a); err != nil {
+	var exit *exitError
+	if err := o.print(g, a); errors.As(err, &exit) {
 		return err
+	} else if err != nil {
+		return unreadError(fmt.Errorf("write the report: %w", err))
 	}
 	if a.Unread() {
 		return &exitError{status: ExitUnread}
@@ -206,14 +222,59 @@ func (o *scopeOptions) print(g *global, a *result.Audit) error {
 	case "yaml":
 		return report.YAML(out, a, data)
 	}
-	table := report.ScopeOptions{Wide: o.output == "wide", All: o.all}
+	table := report.ScopeOptions{Wide: o.output == "wide", All: o.all, Width: g.width()}
 	switch {
 	case o.by == "service":
 		return report.Fanout(out, a, table)
-	case o.selection.Pod != "" || o.selection.Workload != "" && len(a.Groups) == 1:
+	case o.narrowed():
+		if err := o.oneNamespace(a); err != nil {
+			return err
+		}
+		if len(a.Groups) > 1 {
+			g.notef("note: %d proxies of %s, in %d groups of different config; this is %s", len(a.Proxies),
+				cmp.Or(o.selection.Workload, o.selection.Pod), len(a.Groups), a.Proxies[0].Name)
+		}
 		return report.Proxy(out, a, &a.Proxies[0], report.ProxyOptions{Type: o.xdsType, Host: o.host, Wide: table.Wide})
+	case len(a.Proxies) == 0 && a.Mesh.Proxies > 0:
+		return o.nothingSelected(g, a)
 	}
 	return report.Scope(out, a, table)
+}
+
+// splitPod takes istioctl's form POD.NAMESPACE apart; no namespace if it is not that.
+func splitPod(s audit.Selection) (pod, namespace string) {
+	i := strings.LastIndexByte(s.Pod, '.')
+	if i < 0 || s.Namespace != "" {
+		return "", ""
+	}
+	return s.Pod[:i], s.Pod[i+1:]
+}
+
+// oneNamespace refuses a name that stands for proxies of several namespaces.
+func (o *scopeOptions) oneNamespace(a *result.Audit) error {
+	var namespaces []string
+	for _, p := range a.Proxies {
+		if !slices.Contains(namespaces, p.Namespace) {
+			namespaces = append(namespaces, p.Namespace)
+		}
+	}
+	if len(namespaces) > 1 {
+		return usageError("%s is in several namespaces, choose one with -n: %s", cmp.Or(o.selection.Workload, o.selection.Pod), strings.Join(namespaces, ", "))
+	}
+	return nil
+}
+
+// nothingSelected says, as kubectl does for an empty list, that no proxy is left.
+func (o *scopeOptions) nothingSelected(g *global, a *result.Audit) error {
+	where := ""
+	if o.selection.Namespace != "" {
+		where = " in namespace " + o.selection.Namespace
+	}
+	if o.scopeFlags.selector != "" {
+		where += " with these labels"
+	}
+	fmt.Fprintf(g.streams.ErrOut, "No proxies found%s; the mesh has %d.\n", where, a.Mesh.Proxies)
+	return nil
 }
 
 func (o *scopeOptions) narrowed() bool { return o.selection.Pod != "" || o.selection.Workload != "" }
@@ -228,6 +289,9 @@ func (o *scopeOptions) notFound(snap *snapshot.Snapshot) error {
 	wider := o.selection
 	wider.Pod, wider.Workload = "", ""
 	known := audit.Proxies(snap, wider)
+	if workload := o.uninjected(snap); workload != "" {
+		return usageError("%s exists, but has no proxy: injection does not select its pods (labels istio-injection or istio.io/rev of the namespace, sidecar.istio.io/inject or istio.io/rev of the pod)", workload)
+	}
 	if len(known) == 0 {
 		return usageError("no proxy of %s: %s has none at all; set the namespace with -n", what, where)
 	}
@@ -235,7 +299,7 @@ func (o *scopeOptions) notFound(snap *snapshot.Snapshot) error {
 	for _, p := range known {
 		name := p.Namespace + "/" + p.Name
 		if o.selection.Workload != "" {
-			name = p.Namespace + " " + p.Workload
+			name = p.Workload + " -n " + p.Namespace
 		}
 		if !slices.Contains(names, name) {
 			names = append(names, name)
@@ -247,4 +311,23 @@ func (o *scopeOptions) notFound(snap *snapshot.Snapshot) error {
 		text += fmt.Sprintf("\n  and %d more", rest)
 	}
 	return usageError("no proxy of %s in %s, which has (set the namespace with -n):\n  %s", what, where, text)
+}
+
+// uninjected names the workload or pod that was asked for if it is there
+// without a proxy; empty otherwise.
+func (o *scopeOptions) uninjected(snap *snapshot.Snapshot) string {
+	here := func(namespace string) bool { return o.selection.Namespace == "" || o.selection.Namespace == namespace }
+	for i := range snap.Workloads {
+		w := &snap.Workloads[i]
+		if here(w.Namespace) && strings.ToLower(w.Kind)+"/"+w.Name == o.selection.Workload {
+			return w.Kind + " " + w.Namespace + "/" + w.Name
+		}
+	}
+	for i := range snap.Pods {
+		p := &snap.Pods[i]
+		if here(p.Namespace) && p.Name == o.selection.Pod && p.Proxy == nil {
+			return "Pod " + p.Namespace + "/" + p.Name
+		}
+	}
+	return ""
 }

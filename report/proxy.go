@@ -30,6 +30,7 @@ func Proxy(out io.Writer, a *result.Audit, p *result.Proxy, o ProxyOptions) erro
 	w.linef("%s, %s, %s, %s; %s a connection",
 		count(g.Counts.LDS, "listener", "listeners"), count(g.Counts.RDS, "route configuration", "route configurations"),
 		count(g.Counts.CDS, "cluster", "clusters"), count(g.Counts.Endpoints, "endpoint row", "endpoint rows"), bytesText(g.Bytes.Total))
+	empty := true
 	for _, t := range result.Types {
 		if o.Type != "" && o.Type != t {
 			continue
@@ -38,6 +39,7 @@ func Proxy(out io.Writer, a *result.Audit, p *result.Proxy, o ProxyOptions) erro
 		if len(list) == 0 {
 			continue
 		}
+		empty = false
 		w.linef("")
 		rows := plainRows(t, a, list)
 		if o.Wide {
@@ -45,8 +47,19 @@ func Proxy(out io.Writer, a *result.Audit, p *result.Proxy, o ProxyOptions) erro
 		}
 		w.err = cmp.Or(w.err, table(w, rows))
 	}
+	if empty {
+		w.linef("")
+		w.linef("%s", clean("Nothing of type "+cmp.Or(o.Type, "any")+hostText(o.Host)+" is sent to this proxy."))
+	}
 	gaps(w, a, false)
 	return w.err
+}
+
+func hostText(host string) string {
+	if host == "" {
+		return ""
+	}
+	return " for host " + host
 }
 
 func sourceText(s result.Source) string {

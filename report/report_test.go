@@ -126,7 +126,7 @@ func golden(t *testing.T, name string, have []byte) {
 // TestTableWidth: the default table fits 120 columns.
 func TestTableWidth(t *testing.T) {
 	var out bytes.Buffer
-	if err := report.Scope(&out, sample(), report.ScopeOptions{}); err != nil {
+	if err := report.Scope(&out, sample(), report.ScopeOptions{Width: 120}); err != nil {
 		t.Fatal(err)
 	}
 	_, rows, _ := strings.Cut(out.String(), "PROXIES")

@@ -21,8 +21,9 @@ const (
 
 // ScopeOptions say how much the scope table shows.
 type ScopeOptions struct {
-	Wide bool // bytes by type, revision, version
-	All  bool // every row
+	Wide  bool // bytes by type, revision, version
+	All   bool // every row
+	Width int  // columns that a row should not pass: long names are cut at their start; 0: no limit
 }
 
 // Scope writes the table of the whole mesh: what each group of proxies gets,
@@ -189,14 +190,17 @@ func where(s string, o ScopeOptions) string {
 	if parts := strings.Split(s, "/"); len(parts) == 3 {
 		s = parts[0] + "/" + parts[2]
 	}
-	return shorten(clean(s), 24)
+	if o.Width == 0 {
+		return s
+	}
+	return shorten(clean(s), 24+(o.Width-120)/2)
 }
 
 func scopeText(s string, o ScopeOptions) string {
-	if o.Wide {
+	if o.Wide || o.Width == 0 {
 		return s
 	}
-	return shorten(clean(s), 22)
+	return shorten(clean(s), 22+(o.Width-120)/2)
 }
 
 func services(w *errWriter, a *result.Audit, n int, title string) {

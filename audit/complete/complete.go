@@ -166,10 +166,10 @@ func (c *completion) gaps() []result.Gap {
 			out = append(out, result.Gap{Kind: result.Assumed, Text: fmt.Sprintf(format, args...)})
 		}
 	}
-	say(c.madeIPs, "%d cluster IPs from %s, in order of namespace and name", c.madeIPs, serviceNetwork)
-	say(c.madePods, "%d Pods from the templates of %d workloads, with addresses from %s", c.madePods, c.madeWorkloads, podNetwork)
-	say(c.madeSlices, "%d EndpointSlices from Services' selectors", c.madeSlices)
-	say(c.madeAddresses, "%d auto-allocated ServiceEntry addresses from %s", c.madeAddresses, entryNetwork)
+	say(c.madeIPs, "cluster IPs of %d Services from %s, in order of namespace and name", c.madeIPs, serviceNetwork)
+	say(c.madePods, "Pods of %d workloads from their templates (%d in all), with addresses from %s", c.madeWorkloads, c.madePods, podNetwork)
+	say(c.madeSlices, "EndpointSlices from Services' selectors: %d", c.madeSlices)
+	say(c.madeAddresses, "auto-allocated ServiceEntry addresses from %s and %s: %d", entryNetwork, entryNetwork6, c.madeAddresses)
 	return out
 }
 

@@ -268,7 +268,7 @@ func TestDeterministic(t *testing.T) {
 		if len(r.Gaps) != gaps {
 			t.Errorf("the second time made up %v", r.Gaps[gaps:])
 		}
-		if !strings.Contains(gapTexts(r.Gaps), "cluster IPs from 10.96.0.0/12") {
+		if !strings.Contains(gapTexts(r.Gaps), "Services from 10.96.0.0/12") {
 			t.Errorf("gaps: %s", gapTexts(r.Gaps))
 		}
 	}

@@ -94,7 +94,7 @@ func (c *completion) inject(pod *corev1.Pod, workload, revision string) {
 	}
 	k := &pod.Spec.Containers[i]
 	if k.Image == "" || k.Image == "auto" {
-		k.Image = "docker.io/istio/proxyv2:" + c.mesh.version
+		k.Image = "docker.io/istio/proxyv2:" + c.mesh.versionOf(revision)
 	}
 	if len(k.Args) == 0 {
 		k.Args = []string{"proxy", role, "--domain", "$(POD_NAMESPACE).svc.cluster.local"}

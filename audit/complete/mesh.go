@@ -18,7 +18,8 @@ const DefaultVersion = "1.31.0"
 
 // meshFacts are the few facts of the mesh that completion needs.
 type meshFacts struct {
-	version      string
+	version      string            // of the first istiod, or given
+	versions     map[string]string // by revision, where several istiods tell them
 	root         string
 	trustDomain  string
 	id           string
@@ -30,13 +31,19 @@ type meshFacts struct {
 // findMesh reads them from the istiod Deployments, the mesh ConfigMaps and the
 // webhooks. With several revisions the first by name decides what is shared.
 func findMesh(r *load.Result, o snapshot.Overrides) meshFacts {
-	f := meshFacts{version: o.IstioVersion, tags: map[string]string{}}
+	f := meshFacts{version: o.IstioVersion, versions: map[string]string{}, tags: map[string]string{}}
 	var istiod *appsv1.Deployment
 	var config *corev1.ConfigMap
 	for _, obj := range r.Objects {
 		switch d := obj.Obj.(type) {
 		case *appsv1.Deployment:
-			if d.Labels["app"] == "istiod" && (istiod == nil || d.Name < istiod.Name) {
+			if d.Labels["app"] != "istiod" {
+				continue
+			}
+			if rev, version := d.Labels[labelRevision], pilotVersion(d); o.IstioVersion == "" && version != "" {
+				f.versions[cmp.Or(rev, "default")] = version
+			}
+			if istiod == nil || d.Name < istiod.Name {
 				istiod = d
 			}
 		case *corev1.ConfigMap:
@@ -55,15 +62,13 @@ func findMesh(r *load.Result, o snapshot.Overrides) meshFacts {
 			for _, e := range k.Env {
 				env[e.Name] = e.Value
 			}
-			if _, tag, ok := strings.Cut(k.Image[strings.LastIndexByte(k.Image, '/')+1:], ":"); ok && f.version == "" {
-				f.version, _, _ = strings.Cut(tag, "@")
-			}
 		}
+		f.version = cmp.Or(f.version, pilotVersion(istiod))
 	}
 	for k, v := range o.Env {
 		env[k] = v
 	}
-	f.version = cmp.Or(strings.TrimSuffix(strings.TrimSuffix(f.version, "-distroless"), "-debug"), DefaultVersion)
+	f.version = cmp.Or(f.version, DefaultVersion)
 	f.autoAllocate = autoAllocates(f.version, env["PILOT_ENABLE_IP_AUTOALLOCATE"])
 	text := o.MeshConfigYAML
 	if config != nil && text == "" {
@@ -71,6 +76,22 @@ func findMesh(r *load.Result, o snapshot.Overrides) meshFacts {
 	}
 	f.readConfig(text)
 	return f
+}
+
+// pilotVersion is the version that the tag of an istiod's image tells; empty if none.
+func pilotVersion(d *appsv1.Deployment) string {
+	for _, k := range d.Spec.Template.Spec.Containers {
+		image, _, _ := strings.Cut(k.Image, "@")
+		if _, tag, ok := strings.Cut(image[strings.LastIndexByte(image, '/')+1:], ":"); ok {
+			return strings.TrimSuffix(strings.TrimSuffix(tag, "-distroless"), "-debug")
+		}
+	}
+	return ""
+}
+
+// versionOf is the version of the revision's istiod.
+func (f *meshFacts) versionOf(revision string) string {
+	return cmp.Or(f.versions[revision], f.version)
 }
 
 // autoAllocates: the allocating controller is on by default from 1.25 (FLAG-7).

@@ -40,7 +40,12 @@ func expand(names []string, recursive bool) (files []string, gaps []result.Gap, 
 				if err != nil {
 					return nil, nil, err
 				}
-				files, gaps = append(files, f...), append(gaps, g...)
+				for _, file := range f {
+					if !slices.Contains(files, file) {
+						files = append(files, file)
+					}
+				}
+				gaps = append(gaps, g...)
 			}
 		}
 	}

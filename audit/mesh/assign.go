@@ -19,13 +19,15 @@ type assignment struct {
 	views      []*View
 	namespaces map[string]*snapshot.Namespace
 	gaps       *gaps
+	asked      string // the revision that the user asked for, where no istiod was read; empty: none
 }
 
 // viewFor is the view of the istiod that a pod's proxy connects to: the sole
 // one, else the one that injection's marks, the proxy's discovery address, or
-// the labels that chose the injector lead to, by revision or tag.
+// the labels that chose the injector lead to, by revision or tag. nil if the
+// user asked for an assumed istiod's revision and the proxy is of another.
 func (a *assignment) viewFor(pod *snapshot.Pod, env map[string]string) *View {
-	if len(a.views) == 1 {
+	if len(a.views) == 1 && a.asked == "" {
 		return a.views[0]
 	}
 	var namespaceLabels map[string]string
@@ -43,6 +45,9 @@ func (a *assignment) viewFor(pod *snapshot.Pod, env map[string]string) *View {
 		if view := a.find(name); view != nil {
 			return view
 		}
+	}
+	if len(a.views) == 1 {
+		return nil
 	}
 	view := a.find(DefaultRevision)
 	if view == nil {

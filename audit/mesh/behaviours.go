@@ -26,6 +26,7 @@ type Behaviours struct {
 	ZoneAwareLB        bool // FLAG-89: meshConfig.zoneAwareLbSetting and the DestinationRule's are obeyed
 
 	CustomAuthzByProvider bool // SIZE-18: rules of CUSTOM policies are named after their provider
+	ConnectionSettings    bool // SIZE-15: ProxyConfig.connectionSettings is obeyed
 
 	LowercaseHosts bool // RDS-14: VirtualService hosts and service hosts match whatever their case
 	RetryBackoff   bool // SIZE-23: retries.backoff and retryIgnorePreviousHosts are obeyed
@@ -55,6 +56,7 @@ var behaviours = []behaviour{
 	{"SIZE-8", []Version{{1, 25, 0, ""}}, func(b *Behaviours) { b.DNSJitter = true }},
 	{"SIZE-8", []Version{{1, 26, 0, ""}}, func(b *Behaviours) { b.DNSResolverConfig = true }},
 	{"FLAG-89", []Version{{1, 31, 0, ""}}, func(b *Behaviours) { b.MeshTrafficPolicy, b.ZoneAwareLB = true, true }},
+	{"SIZE-15", []Version{{1, 31, 0, ""}}, func(b *Behaviours) { b.ConnectionSettings = true }},
 	{"SIZE-18", []Version{{1, 30, 0, ""}}, func(b *Behaviours) { b.CustomAuthzByProvider = true }},
 	{"RDS-14", []Version{{1, 27, 0, ""}}, func(b *Behaviours) { b.LowercaseHosts = true }},
 	{"SIZE-23", []Version{{1, 26, 0, ""}}, func(b *Behaviours) { b.RetryBackoff = true }},

@@ -30,10 +30,16 @@ func (g *gaps) all(text string) {
 	g.add(result.Gap{Kind: result.Unmodelled, All: true, Text: text})
 }
 
+// The versions whose behaviour the tables of flags and behaviours tell.
+var (
+	oldest = Version{1, 24, 0, ""}
+	newest = Version{1, 32, 0, ""}
+)
+
 // everywhere are the kinds outside Istio's own whose reach is not the
 // namespace that they are in.
 var everywhere = []string{
-	"BackendTLSPolicy", "Gateway", "GatewayClass", "GRPCRoute", "HTTPRoute", "InferencePool", "Ingress", "ListenerSet",
+	"BackendTLSPolicy", "Gateway", "GatewayClass", "GRPCRoute", "HTTPRoute", "InferencePool", "ListenerSet",
 	"ReferenceGrant", "ServiceExport", "ServiceImport", "TCPRoute", "TLSRoute", "UDPRoute", "XBackendTrafficPolicy",
 	"XListenerSet",
 }
@@ -44,7 +50,8 @@ func (m *Mesh) objectGaps(g *gaps) {
 	for i := range m.Snapshot.Unmodelled {
 		object := &m.Snapshot.Unmodelled[i]
 		gap := result.Gap{Kind: result.Unmodelled, Object: object.Ref(), Text: object.Kind + " is not modelled"}
-		gap.All = object.Namespace == "" || slices.Contains(everywhere, object.Kind)
+		kind, _, _ := strings.Cut(object.Kind, ".") // without the group
+		gap.All = object.Namespace == "" || slices.Contains(everywhere, kind)
 		for _, view := range m.Views {
 			if object.Namespace == view.RootNamespace {
 				gap.All = true
@@ -52,7 +59,12 @@ func (m *Mesh) objectGaps(g *gaps) {
 			if gap.All || !view.reads(object) {
 				continue
 			}
-			gap.Proxies = append(gap.Proxies, view.proxyNames(func(p *Proxy) bool { return p.Namespace == object.Namespace })...)
+			gap.Proxies = append(gap.Proxies, view.proxyNames(func(p *Proxy) bool {
+				if kind == "Ingress" {
+					return p.Kind == RouterProxy
+				}
+				return p.Namespace == object.Namespace
+			})...)
 		}
 		if gap.All {
 			gap.Proxies = nil
@@ -85,6 +97,10 @@ func (v *View) istiodRef() result.Ref {
 func (v *View) settingGaps(g *gaps) {
 	for _, name := range v.Flags.Unknown {
 		g.unmodelled(v.istiodRef(), "istiod variable "+name+" is set and not modelled")
+	}
+	if v.Version.Compare(oldest) < 0 || v.Version.AtLeast(newest.Major, newest.Minor+1, 0) {
+		g.unmodelled(v.istiodRef(), "Istio "+v.Version.String()+" is outside the versions that the model knows, "+
+			oldest.String()+" to "+newest.String()+": it is taken to behave like the nearest")
 	}
 	if v.Flags.Ambient {
 		g.unmodelled(v.istiodRef(), "PILOT_ENABLE_AMBIENT is on: HBONE tunnels, waypoints and ztunnels are not modelled")

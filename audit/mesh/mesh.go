@@ -65,6 +65,7 @@ func (m *Mesh) keepRevision(g *gaps) {
 	for _, view := range m.Views {
 		have = append(have, view.Revision)
 	}
+	m.Views = nil
 	g.add(result.Gap{Kind: result.Unread, All: true,
 		Text: "no istiod of revision " + want + "; there are: " + strings.Join(have, ", ")})
 }

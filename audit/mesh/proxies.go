@@ -19,6 +19,9 @@ func (m *Mesh) proxies(g *gaps) {
 		}
 	}
 	a := &assignment{views: m.Views, namespaces: m.Views[0].Namespaces, gaps: g}
+	if m.Views[0].Istiod == nil {
+		a.asked = m.Snapshot.Overrides.Revision
+	}
 	for i := range m.Snapshot.Pods {
 		pod := &m.Snapshot.Pods[i]
 		if pod.Proxy == nil || len(pod.IPs) == 0 || pod.Phase == "Failed" || pod.Phase == "Succeeded" {
@@ -34,6 +37,9 @@ func (m *Mesh) proxies(g *gaps) {
 			continue
 		}
 		view := a.viewFor(pod, env)
+		if view == nil {
+			continue
+		}
 		p := view.newProxy(pod, env)
 		p.Kind = SidecarProxy
 		if kind == result.Router {

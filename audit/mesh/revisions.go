@@ -69,6 +69,9 @@ func viewOf(snap *snapshot.Snapshot, istiod *snapshot.Istiod) *View {
 			view.Revision, view.filter = rev, rev
 		}
 	}
+	if rev := snap.Overrides.Revision; istiod == nil && rev != "" {
+		view.Revision, view.filter = rev, rev
+	}
 	for name, value := range snap.Overrides.Env {
 		env[name] = value
 	}
