@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	_ "embed" // what the samples run in
 	"flag"
 	"fmt"
 	"os"
@@ -12,6 +13,11 @@ import (
 	"sort"
 	"strings"
 )
+
+// cluster is what every mesh starts with.
+//
+//go:embed cluster.yaml
+var cluster []byte
 
 // base is an application, and the folders and files whose every file is put
 // on top of it, one at a time.
@@ -109,9 +115,10 @@ func (b base) write(samples, out string) error {
 	return nil
 }
 
-// concat joins files to one stream of documents.
+// concat joins files to one stream of documents, after the cluster's own.
 func concat(target, samples string, files []string) error {
 	var b bytes.Buffer
+	b.Write(cluster)
 	for _, f := range files {
 		data, err := os.ReadFile(filepath.Join(samples, f))
 		if err != nil {
