@@ -179,4 +179,4 @@ func (o *outboundBuilder) addPort(a addition) {
 }
 
 // endpointAddresses are all addresses of an endpoint, the first being its own.
-func endpointAddresses(e *mesh.Endpoint) []string { return []string{e.Address} }
+func endpointAddresses(e *mesh.Endpoint) []string { return append([]string{e.Address}, e.Extra...) }

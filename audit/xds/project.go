@@ -186,7 +186,7 @@ func (sh *shared) group(p *mesh.Proxy, own result.Resources) *GroupResult {
 	}
 	lost := map[string]int{}
 	for _, l := range sh.listeners {
-		if l.OwnAddress != "" && slices.Contains(p.IPs, l.OwnAddress) {
+		if l.OwnAddress != "" && len(p.IPs) > 0 && p.IPs[0] == l.OwnAddress {
 			g.Without.LDS = append(g.Without.LDS, l.Name)
 			g.Counts.LDS--
 			g.add("lds", -l.Bytes)

@@ -75,6 +75,9 @@ func (h proxyHeaders) base() *hcmv3.HttpConnectionManager {
 // profile gets its defaults (1.31; Istio
 // pilot/pkg/networking/core/connection_settings.go). Nil if none.
 func (b *Builder) connectionSettings(p *mesh.Proxy) *meshconfig.ProxyConfig_ConnectionSettings {
+	if !b.view.Behaviours.ConnectionSettings {
+		return nil
+	}
 	set := p.Config.GetConnectionSettings()
 	if set == nil {
 		set = b.view.Config.GetDefaultConfig().GetConnectionSettings()

@@ -24,7 +24,7 @@ func (b *Builder) providerTracing(p *mesh.Proxy, provider *meshconfig.MeshConfig
 	var name string
 	var config proto.Message
 	var maxTag uint32
-	spawn := p.Kind == mesh.RouterProxy
+	spawn := p.Kind == mesh.RouterProxy && b.view.Flags.SpawnUpstreamSpanForGateway
 	switch set := provider.GetProvider().(type) {
 	case *meshconfig.MeshConfig_ExtensionProvider_Zipkin:
 		name, maxTag = "envoy.tracers.zipkin", set.Zipkin.GetMaxTagLength()
