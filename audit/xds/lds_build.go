@@ -38,8 +38,8 @@ func (o *outboundBuilder) build(e *listenerEntry) *Listener {
 	}
 	out.OwnAddress = e.ownAddress
 	out.Because = slices.Clone(e.because)
-	if len(e.services) == 1 {
-		out.Service = e.services[0]
+	if !e.several {
+		out.Service = e.service
 	}
 	return out
 }

@@ -40,7 +40,7 @@ func (o *outboundBuilder) add(a addition) {
 	chains, protocol, kind, ok := o.chainsFor(a, current)
 	if !ok {
 		if a.port.Protocol.IsHTTP() {
-			current.serve(a)
+			o.serve(current, a)
 		} else {
 			o.rec.Excluded(a.service.Host, result.Reason{Rule: "LDS-9", Object: a.service.Ref,
 				Text: "another service has " + listenerName(key.bind, key.port)})
@@ -55,7 +55,7 @@ func (o *outboundBuilder) add(a addition) {
 	switch kind {
 	case noConflict, autoOverHTTP:
 		entry := &listenerEntry{port: a.port, bind: a.bind, chains: chains, protocol: protocol, ownAddress: a.endpoint}
-		entry.serve(a)
+		o.serve(entry, a)
 		if current == nil {
 			o.keys = append(o.keys, key)
 		}
@@ -69,15 +69,26 @@ func (o *outboundBuilder) add(a addition) {
 }
 
 // serve notes that a listener is there for a service.
-func (e *listenerEntry) serve(a addition) {
-	if !slices.Contains(e.services, a.service.Host) {
-		e.services = append(e.services, a.service.Host)
+func (o *outboundBuilder) serve(e *listenerEntry, a addition) {
+	host := a.service.Host
+	switch e.service {
+	case "":
+		e.service = host
+	case host:
+	default:
+		e.several = true
 	}
-	if !slices.Contains(e.because, a.service.Because) {
-		e.because = append(e.because, a.service.Because)
-	}
+	e.reason(a.service.Because)
 	if a.endpoint == "" {
 		e.ownAddress = ""
+		return
+	}
+	e.reason(o.rec.Included(result.Reason{Rule: "HL-1", Object: a.service.Ref, Text: "headless: each endpoint address has a listener"}))
+}
+
+func (e *listenerEntry) reason(id result.ReasonID) {
+	if !slices.Contains(e.because, id) {
+		e.because = append(e.because, id)
 	}
 }
 
@@ -219,10 +230,10 @@ func (o *outboundBuilder) merge(current *listenerEntry, incoming []*chain, a add
 		if slices.ContainsFunc(current.chains, c.conflictsWith) {
 			o.rec.Excluded(a.service.Host, result.Reason{Rule: "LDS-9", Object: a.service.Ref,
 				Text: "a chain of " + listenerName(current.bind.primary(), current.port.Number) + " already matches the same connections (" +
-					strings.Join(current.services, ",") + ")"})
+					current.service + ")"})
 			continue
 		}
 		current.chains = append(current.chains, c)
-		current.serve(a)
+		o.serve(current, a)
 	}
 }

@@ -89,7 +89,8 @@ type listenerEntry struct {
 	protocol mesh.Protocol
 	// ownAddress is set while all that was added is for a headless endpoint.
 	ownAddress string
-	services   []string // host names, in order
+	service    string // the host name of the first service
+	several    bool   // there are more
 	because    []result.ReasonID
 }
 
