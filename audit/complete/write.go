@@ -37,6 +37,13 @@ func Write(w io.Writer, r *load.Result) error {
 		}
 		docs = append(docs, d)
 	}
+	for i, m := range r.Unmodelled {
+		text, err := encodeUnmodelled(r.UnmodelledJSON[i], m.Namespace)
+		if err != nil {
+			return fmt.Errorf("%s:%d: %w", m.Source.File, m.Source.Line, err)
+		}
+		docs = append(docs, document{kind: m.Kind, namespace: m.Namespace, name: m.Name, text: text})
+	}
 	slices.SortStableFunc(docs, func(x, y document) int {
 		return cmp.Or(cmp.Compare(x.kind, y.kind), cmp.Compare(x.namespace, y.namespace), cmp.Compare(x.name, y.name), bytes.Compare(x.text, y.text))
 	})
@@ -46,6 +53,19 @@ func Write(w io.Writer, r *load.Result) error {
 		}
 	}
 	return nil
+}
+
+// encodeUnmodelled writes an object as it was read, in the namespace that it
+// was taken to be in.
+func encodeUnmodelled(text []byte, namespace string) ([]byte, error) {
+	var fields map[string]any
+	if err := json.Unmarshal(text, &fields); err != nil {
+		return nil, err
+	}
+	if meta, ok := fields["metadata"].(map[string]any); ok && namespace != "" {
+		meta["namespace"] = namespace
+	}
+	return yaml.Marshal(fields)
 }
 
 // encode writes an object without the empty fields that the Go types add.

@@ -31,6 +31,8 @@ func Load(ctx context.Context) (*load.Result, error) {
 			return nil, err
 		}
 		out.Objects = append(out.Objects, r.Objects...)
+		out.Unmodelled = append(out.Unmodelled, r.Unmodelled...)
+		out.UnmodelledJSON = append(out.UnmodelledJSON, r.UnmodelledJSON...)
 		out.Diagnostics = append(out.Diagnostics, r.Diagnostics...)
 	}
 	return out, nil

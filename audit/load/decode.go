@@ -19,10 +19,11 @@ const maxListDepth = 4
 type parsed struct {
 	file, namespace string
 
-	objects     []Object
-	unmodelled  []snapshot.Meta
-	diagnostics []result.Diagnostic
-	ignored     []string // kind.group of each
+	objects        []Object
+	unmodelled     []snapshot.Meta
+	unmodelledJSON [][]byte // each one's object
+	diagnostics    []result.Diagnostic
+	ignored        []string // kind.group of each
 }
 
 // item is one object's text: raw JSON, or a node of YAML.

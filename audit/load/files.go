@@ -145,6 +145,7 @@ func (p *parser) finish() (*Result, error) {
 	for _, d := range p.parsed {
 		r.Objects = append(r.Objects, d.objects...)
 		r.Unmodelled = append(r.Unmodelled, d.unmodelled...)
+		r.UnmodelledJSON = append(r.UnmodelledJSON, d.unmodelledJSON...)
 		r.Diagnostics = append(r.Diagnostics, d.diagnostics...)
 		for _, kind := range d.ignored {
 			r.Ignored[kind]++

@@ -39,11 +39,12 @@ type Object struct {
 
 // Result is what was read, in the order of the input.
 type Result struct {
-	Objects     []Object
-	Unmodelled  []snapshot.Meta // objects of kinds that istiod reads and the model does not
-	Diagnostics []result.Diagnostic
-	Ignored     map[string]int // objects of kinds that istiod does not read, by kind.group
-	Gaps        []result.Gap   // files that could not be read
+	Objects        []Object
+	Unmodelled     []snapshot.Meta // objects of kinds that istiod reads and the model does not
+	UnmodelledJSON [][]byte        // the objects of Unmodelled, one each
+	Diagnostics    []result.Diagnostic
+	Ignored        map[string]int // objects of kinds that istiod does not read, by kind.group
+	Gaps           []result.Gap   // files that could not be read
 }
 
 // Snapshot compacts the objects. Objects that were added to r or changed

@@ -233,7 +233,8 @@ func settleMeta(obj runtime.Object, h head) {
 	}
 }
 
-// addUnmodelled keeps the metadata of an object.
+// addUnmodelled keeps the metadata of an object, and its text for whoever
+// writes the input out again.
 func (out *parsed) addUnmodelled(it *item, gk groupKind, ref result.Ref) {
 	var o metav1.PartialObjectMetadata
 	raw := it.raw
@@ -253,4 +254,5 @@ func (out *parsed) addUnmodelled(it *item, gk groupKind, ref result.Ref) {
 		Kind: kindName(gk), Namespace: ref.Namespace, Name: ref.Name,
 		Labels: o.Labels, Annotations: o.Annotations, Created: seconds(o.CreationTimestamp), Source: ref.Source,
 	})
+	out.unmodelledJSON = append(out.unmodelledJSON, raw)
 }

@@ -1,0 +1,158 @@
+package plugin_test
+
+import (
+	"cmp"
+	"compress/gzip"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mesh-audit/mesh-audit/audit/result"
+)
+
+// recording is what Istio's own generators sent to the proxies of a mesh
+// (conformance/record.sh).
+type recording struct {
+	Module  string `json:"module"`
+	Proxies []struct {
+		Namespace string           `json:"namespace"`
+		Name      string           `json:"name"`
+		Resources result.Resources `json:"resources"`
+	} `json:"proxies"`
+	// Unstable is what istiod does not make the same every time.
+	Unstable []struct{ Namespace, Proxy, Type, Name string } `json:"unstable"`
+}
+
+// TestOracle compares the command's answer with the recordings: the names and
+// parts of every resource of every proxy, and its bytes.
+func TestOracle(t *testing.T) {
+	files, err := filepath.Glob("../testdata/oracle/*/*.json.gz")
+	if err != nil || len(files) < 20 {
+		t.Fatalf("%d recordings, %v", len(files), err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(file, ".json.gz")
+		t.Run(strings.TrimPrefix(name, "../testdata/oracle/"), func(t *testing.T) {
+			t.Parallel()
+			var want recording
+			if err := json.Unmarshal(unzip(t, file), &want); err != nil {
+				t.Fatal(err)
+			}
+			mesh := filepath.Join(t.TempDir(), "mesh.yaml")
+			if err := os.WriteFile(mesh, unzip(t, name+".yaml.gz"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			want.compare(t, scopeJSON(t, mesh))
+		})
+	}
+}
+
+func unzip(t *testing.T, file string) []byte {
+	t.Helper()
+	f, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	r, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// unmodelled are the proxies that a gap names: the answer says itself that it
+// may be wrong for them.
+func unmodelled(a *result.Audit) (all bool, proxies []string) {
+	for _, g := range a.Gaps {
+		if g.Kind == result.Unmodelled {
+			all = all || g.All
+			proxies = append(proxies, g.Proxies...)
+		}
+	}
+	return all, proxies
+}
+
+func (want *recording) compare(t *testing.T, a *result.Audit) {
+	t.Helper()
+	skipAll, skip := unmodelled(a)
+	if skipAll {
+		t.Skip("the answer has an unmodelled gap that may touch every proxy")
+	}
+	if len(a.Proxies) != len(want.Proxies) {
+		t.Errorf("%d proxies, want %d", len(a.Proxies), len(want.Proxies))
+	}
+	for _, p := range want.Proxies {
+		id := p.Namespace + "/" + p.Name
+		if slices.Contains(skip, id) {
+			continue
+		}
+		have := resourcesOf(t, a, id)
+		for _, xdsType := range result.Types {
+			shaky := map[string]bool{}
+			for _, u := range want.Unstable {
+				if u.Namespace == p.Namespace && u.Proxy == p.Name && u.Type == xdsType {
+					shaky[u.Name] = true
+				}
+			}
+			compareType(t, id+" "+xdsType, index(*have.Of(xdsType)), index(*p.Resources.Of(xdsType)), shaky, xdsType == "ecds")
+		}
+	}
+}
+
+func index(list []*result.Resource) map[string][]*result.Resource {
+	out := map[string][]*result.Resource{}
+	for _, r := range list {
+		out[r.Name] = append(out[r.Name], r)
+	}
+	return out
+}
+
+func compareType(t *testing.T, where string, have, want map[string][]*result.Resource, shaky map[string]bool, namesOnly bool) {
+	t.Helper()
+	for name := range want {
+		switch {
+		case shaky[name]:
+		case len(have[name]) != len(want[name]):
+			t.Errorf("%s: %d of %s, istiod sends %d", where, len(have[name]), name, len(want[name]))
+		case !namesOnly && canonical(have[name]) != canonical(want[name]):
+			t.Errorf("%s %s:\n  have %s\n  want %s", where, name, canonical(have[name]), canonical(want[name]))
+		}
+	}
+	for name := range have {
+		if want[name] == nil && !shaky[name] {
+			t.Errorf("%s: istiod does not send %s", where, name)
+		}
+	}
+}
+
+// canonical is bytes and the compared fields of the parts (docs of parts in
+// CONTRIBUTING.md), as text.
+func canonical(list []*result.Resource) string {
+	type form struct {
+		Bytes int64
+		Parts []string
+	}
+	var out []form
+	for _, r := range list {
+		f := form{Bytes: r.Bytes}
+		for _, p := range r.Parts {
+			p.Service, p.Matches, p.By, p.Bytes = "", nil, result.Ref{}, 0
+			text, _ := json.Marshal(p)
+			f.Parts = append(f.Parts, string(text))
+		}
+		slices.Sort(f.Parts)
+		out = append(out, f)
+	}
+	slices.SortFunc(out, func(x, y form) int { return cmp.Compare(x.Bytes, y.Bytes) })
+	text, _ := json.Marshal(out)
+	return string(text)
+}
