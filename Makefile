@@ -5,7 +5,7 @@ TOOL    := $(GO) tool -modfile=tools/go.mod
 PKGS    := ./...
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test race lint vet tidy generate check-generate check conformance clean
+.PHONY: help build demo test race lint vet tidy generate check-generate check conformance conformance-record clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,8 +39,17 @@ check-generate: generate ## Fail if a generated document is not current
 
 check: vet tidy lint check-generate test race ## All that CI runs
 
-conformance: build ## Compare with istiod's own generators (conformance/README.md)
-	cd conformance && $(GO) test ./...
+CONFORM := CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/...
+SEEDS   ?= 60
+
+conformance: build ## Compare with istiod's own generators: the cases, Istio's samples, random meshes
+	cd conformance && $(CONFORM) && CGO_ENABLED=0 $(GO) test -trimpath ./...
+	cd conformance && rm -rf bin/meshes bin/samples-meshes && \
+	  bin/genmesh -seed 1 -n $(SEEDS) -o bin/meshes && bin/samples -o bin/samples-meshes && \
+	  bin/conform -plugin ../$(BIN) -judge bin/judge -complete -q bin/meshes/* bin/samples-meshes/*
+
+conformance-record: ## Record the judge's answers for the ordinary tests (testdata/oracle)
+	conformance/record.sh 1 $(SEEDS)
 
 clean:
-	rm -rf bin
+	rm -rf bin conformance/bin

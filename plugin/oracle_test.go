@@ -27,6 +27,13 @@ type recording struct {
 	Unstable []struct{ Namespace, Proxy, Type, Name string } `json:"unstable"`
 }
 
+// bytesVary are the meshes whose bytes istiod itself does not make the same
+// every time; names and parts are compared all the same.
+var bytesVary = map[string]string{
+	"1.31/seed-0004": "a Service exported to nobody that a VirtualService pulls in gets its endpoints, and so its SANs, or not, at random",
+	"1.31/seed-0032": "istiod's route cache does not know proxyHeaders.attemptCount: the first proxy to connect decides two bytes of a shared route",
+}
+
 // TestOracle compares the command's answer with the recordings: the names and
 // parts of every resource of every proxy, and its bytes.
 func TestOracle(t *testing.T) {
@@ -36,7 +43,8 @@ func TestOracle(t *testing.T) {
 	}
 	for _, file := range files {
 		name := strings.TrimSuffix(file, ".json.gz")
-		t.Run(strings.TrimPrefix(name, "../testdata/oracle/"), func(t *testing.T) {
+		id := strings.TrimPrefix(filepath.ToSlash(name), "../testdata/oracle/")
+		t.Run(id, func(t *testing.T) {
 			t.Parallel()
 			var want recording
 			if err := json.Unmarshal(unzip(t, file), &want); err != nil {
@@ -46,7 +54,7 @@ func TestOracle(t *testing.T) {
 			if err := os.WriteFile(mesh, unzip(t, name+".yaml.gz"), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			want.compare(t, scopeJSON(t, mesh))
+			want.compare(t, scopeJSON(t, mesh), bytesVary[id] != "")
 		})
 	}
 }
@@ -81,7 +89,7 @@ func unmodelled(a *result.Audit) (all bool, proxies []string) {
 	return all, proxies
 }
 
-func (want *recording) compare(t *testing.T, a *result.Audit) {
+func (want *recording) compare(t *testing.T, a *result.Audit, anyBytes bool) {
 	t.Helper()
 	skipAll, skip := unmodelled(a)
 	if skipAll {
@@ -103,7 +111,7 @@ func (want *recording) compare(t *testing.T, a *result.Audit) {
 					shaky[u.Name] = true
 				}
 			}
-			compareType(t, id+" "+xdsType, index(*have.Of(xdsType)), index(*p.Resources.Of(xdsType)), shaky, xdsType == "ecds")
+			compareType(t, id+" "+xdsType, index(*have.Of(xdsType)), index(*p.Resources.Of(xdsType)), comparison{shaky: shaky, namesOnly: xdsType == "ecds", anyBytes: anyBytes})
 		}
 	}
 }
@@ -116,27 +124,33 @@ func index(list []*result.Resource) map[string][]*result.Resource {
 	return out
 }
 
-func compareType(t *testing.T, where string, have, want map[string][]*result.Resource, shaky map[string]bool, namesOnly bool) {
+// comparison says what is compared of one type's resources. ECDS: the judge puts
+// a clock's time where a cluster has an object's resourceVersion.
+type comparison struct {
+	shaky               map[string]bool // names that istiod does not make the same every time
+	namesOnly, anyBytes bool
+}
+
+func compareType(t *testing.T, where string, have, want map[string][]*result.Resource, c comparison) {
 	t.Helper()
 	for name := range want {
 		switch {
-		case shaky[name]:
+		case c.shaky[name]:
 		case len(have[name]) != len(want[name]):
 			t.Errorf("%s: %d of %s, istiod sends %d", where, len(have[name]), name, len(want[name]))
-		case !namesOnly && canonical(have[name]) != canonical(want[name]):
-			t.Errorf("%s %s:\n  have %s\n  want %s", where, name, canonical(have[name]), canonical(want[name]))
+		case !c.namesOnly && canonical(have[name], c.anyBytes) != canonical(want[name], c.anyBytes):
+			t.Errorf("%s %s:\n  have %s\n  want %s", where, name, canonical(have[name], c.anyBytes), canonical(want[name], c.anyBytes))
 		}
 	}
 	for name := range have {
-		if want[name] == nil && !shaky[name] {
+		if want[name] == nil && !c.shaky[name] {
 			t.Errorf("%s: istiod does not send %s", where, name)
 		}
 	}
 }
 
-// canonical is bytes and the compared fields of the parts (docs of parts in
-// CONTRIBUTING.md), as text.
-func canonical(list []*result.Resource) string {
+// canonical is bytes and the compared fields of the parts (result.Part), as text.
+func canonical(list []*result.Resource, anyBytes bool) string {
 	type form struct {
 		Bytes int64
 		Parts []string
@@ -144,6 +158,9 @@ func canonical(list []*result.Resource) string {
 	var out []form
 	for _, r := range list {
 		f := form{Bytes: r.Bytes}
+		if anyBytes {
+			f.Bytes = 0
+		}
 		for _, p := range r.Parts {
 			p.Service, p.Matches, p.By, p.Bytes = "", nil, result.Ref{}, 0
 			text, _ := json.Marshal(p)

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# Records what istiod's own generators send, so that the plugin's ordinary tests
+# check fidelity without building Istio: for the demo mesh and random meshes, the
+# completed input and the judge's answer, in testdata/oracle/<istio version>/.
+# Usage: conformance/record.sh FIRST_SEED LAST_SEED
+set -euo pipefail
+cd "$(dirname "$0")/.."
+first=${1:-1} last=${2:-60} out=testdata/oracle/1.31 bin=conformance/bin
+make -s build
+(cd conformance && CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/judge ./cmd/genmesh)
+rm -rf "$out" && mkdir -p "$out"
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+record() {
+  local name=$1
+  "$bin/judge" -f "$work/$name.yaml" -repeat 3 -o "$work/$name.json"
+  gzip -9 -n -c "$work/$name.yaml" >"$out/$name.yaml.gz"
+  gzip -9 -n -c "$work/$name.json" >"$out/$name.json.gz"
+}
+
+bin/kubectl-mesh_audit complete --demo >"$work/demo.yaml"
+record demo
+for seed in $(seq "$first" "$last"); do
+  name=$(printf 'seed-%04d' "$seed")
+  "$bin/genmesh" -seed "$seed" >"$work/raw.yaml"
+  bin/kubectl-mesh_audit complete -q -f "$work/raw.yaml" >"$work/$name.yaml" || continue
+  record "$name" || echo "not recorded: $name" >&2
+done
