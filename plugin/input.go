@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/cli-runtime/pkg/printers"
 	"sigs.k8s.io/yaml"
 
 	"github.com/mesh-audit/mesh-audit/audit"
@@ -19,6 +18,7 @@ import (
 	"github.com/mesh-audit/mesh-audit/audit/load"
 	"github.com/mesh-audit/mesh-audit/audit/result"
 	"github.com/mesh-audit/mesh-audit/audit/snapshot"
+	"github.com/mesh-audit/mesh-audit/report"
 )
 
 // inputFlags say where the mesh comes from.
@@ -224,5 +224,5 @@ func diagnosticText(d result.Diagnostic) string {
 	if d.Kept {
 		kept = "warning: "
 	}
-	return printers.EscapeTerminal(place + kept + object + d.Text)
+	return report.Clean(place + kept + object + d.Text)
 }

@@ -218,8 +218,10 @@ func (o *scopeOptions) print(g *global, a *result.Audit) error {
 	data := report.DataOptions{Resources: o.resources, Details: o.details}
 	switch o.output {
 	case "json":
+		o.sayUnread(g, a)
 		return report.JSON(out, a, data)
 	case "yaml":
+		o.sayUnread(g, a)
 		return report.YAML(out, a, data)
 	}
 	table := report.ScopeOptions{Wide: o.output == "wide", All: o.all, Width: g.width()}
@@ -239,6 +241,15 @@ func (o *scopeOptions) print(g *global, a *result.Audit) error {
 		return o.nothingSelected(g, a)
 	}
 	return report.Scope(out, a, table)
+}
+
+// sayUnread tells people, too, why the exit status will be 3.
+func (o *scopeOptions) sayUnread(g *global, a *result.Audit) {
+	for _, gap := range a.Gaps {
+		if gap.Kind == result.Unread {
+			fmt.Fprintln(g.streams.ErrOut, report.Clean(report.GapText(gap)))
+		}
+	}
 }
 
 // splitPod takes istioctl's form POD.NAMESPACE apart; no namespace if it is not that.

@@ -24,9 +24,9 @@ func Proxy(out io.Writer, a *result.Audit, p *result.Proxy, o ProxyOptions) erro
 	g := a.GroupByID(p.Group)
 	all := a.Resolve(g)
 	s := a.ScopeByID(g.Scope)
-	w.linef("%s", clean(fmt.Sprintf("%s/%s: %s of %s, revision %s, proxy version %s", p.Namespace, p.Name, p.Kind,
+	w.linef("%s", Clean(fmt.Sprintf("%s/%s: %s of %s, revision %s, proxy version %s", p.Namespace, p.Name, p.Kind,
 		cmp.Or(p.Workload, "no workload"), p.Revision, p.Version)))
-	w.linef("%s", clean("Scope: "+s.Text+sourceText(s.By.Source)))
+	w.linef("%s", Clean("Scope: "+s.Text+sourceText(s.By.Source)))
 	w.linef("%s, %s, %s, %s; %s a connection",
 		count(g.Counts.LDS, "listener", "listeners"), count(g.Counts.RDS, "route configuration", "route configurations"),
 		count(g.Counts.CDS, "cluster", "clusters"), count(g.Counts.Endpoints, "endpoint row", "endpoint rows"), bytesText(g.Bytes.Total))
@@ -49,7 +49,7 @@ func Proxy(out io.Writer, a *result.Audit, p *result.Proxy, o ProxyOptions) erro
 	}
 	if empty {
 		w.linef("")
-		w.linef("%s", clean("Nothing of type "+cmp.Or(o.Type, "any")+hostText(o.Host)+" is sent to this proxy."))
+		w.linef("%s", Clean("Nothing of type "+cmp.Or(o.Type, "any")+hostText(o.Host)+" is sent to this proxy."))
 	}
 	gaps(w, a, false)
 	return w.err

@@ -76,9 +76,9 @@ func header(w *errWriter, a *result.Audit) {
 		if len(a.Mesh.ControlPlanes) > 1 {
 			line += ": " + count(c.Proxies, "proxy", "proxies")
 		}
-		w.linef("%s", clean(line))
+		w.linef("%s", Clean(line))
 		for _, name := range sortedKeys(c.Flags) {
-			w.linef("  %s", clean(name+"="+c.Flags[name]))
+			w.linef("  %s", Clean(name+"="+c.Flags[name]))
 		}
 	}
 	m := a.Mesh
@@ -98,7 +98,7 @@ func header(w *errWriter, a *result.Audit) {
 	}
 	w.linef("%s", line)
 	if m.Partial != "" {
-		w.linef("PARTIAL: only namespace %s was read; what other namespaces define is missing", clean(m.Partial))
+		w.linef("PARTIAL: only namespace %s was read; what other namespaces define is missing", Clean(m.Partial))
 	}
 }
 
@@ -126,7 +126,7 @@ func groupRowsOf(a *result.Audit) []row {
 	var rows []row
 	for i := range a.Groups {
 		g := &a.Groups[i]
-		r := row{kind: g.Kind, where: g.Namespace + "/" + g.Workload, counts: g.Counts, bytes: g.Bytes,
+		r := row{kind: g.Kind, where: g.Namespace + "/" + cmp.Or(g.Workload, "(bare pod)"), counts: g.Counts, bytes: g.Bytes,
 			revision: revisions[g.ID][0], version: revisions[g.ID][1]}
 		if s := scopes[g.Scope]; s != nil {
 			r.scope = s.Text
@@ -193,14 +193,14 @@ func where(s string, o ScopeOptions) string {
 	if o.Width == 0 {
 		return s
 	}
-	return shorten(clean(s), 24+(o.Width-120)/2)
+	return shorten(Clean(s), 24+(o.Width-120)/2)
 }
 
 func scopeText(s string, o ScopeOptions) string {
 	if o.Wide || o.Width == 0 {
 		return s
 	}
-	return shorten(clean(s), 22+(o.Width-120)/2)
+	return shorten(Clean(s), 22+(o.Width-120)/2)
 }
 
 func services(w *errWriter, a *result.Audit, n int, title string) {
@@ -226,14 +226,15 @@ func gaps(w *errWriter, a *result.Audit, all bool) {
 	w.linef("GAPS (what this answer does not know)")
 	shown := a.Gaps[:min(len(a.Gaps), limit(all, gapRows))]
 	for _, g := range shown {
-		w.linef("  %s", clean(gapText(g)))
+		w.linef("  %s", Clean(GapText(g)))
 	}
 	if rest := len(a.Gaps) - len(shown); rest > 0 {
 		w.linef("  … and %s (--all shows them)", count(rest, "more gap", "more gaps"))
 	}
 }
 
-func gapText(g result.Gap) string {
+// GapText is one line that tells of a gap.
+func GapText(g result.Gap) string {
 	text := fmt.Sprintf("%-10s ", g.Kind)
 	if !g.Object.IsZero() {
 		text += refText(g.Object) + ": "

@@ -12,9 +12,9 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 )
 
-// clean makes a string of the cluster safe for a cell of a terminal table:
+// Clean makes a string of the cluster safe for a cell of a terminal table:
 // control and other unprintable characters are shown, not obeyed.
-func clean(s string) string {
+func Clean(s string) string {
 	if strings.IndexFunc(s, unprintable) < 0 {
 		return s
 	}
@@ -74,7 +74,7 @@ func table(w io.Writer, rows [][]string) error {
 	for _, row := range rows {
 		cells := make([]string, len(row))
 		for i, c := range row {
-			cells[i] = clean(c)
+			cells[i] = Clean(c)
 		}
 		if _, err := fmt.Fprintln(tw, strings.Join(cells, "\t")); err != nil {
 			return err

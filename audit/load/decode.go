@@ -185,6 +185,8 @@ func (out *parsed) object(it item, listOf typeMeta, depth int) {
 		out.fail(h.ref(), it.line, problemf(0, "apiVersion is missing"))
 	case h.isList && strings.HasSuffix(h.kind, "List"):
 		out.list(it, h, depth)
+	case h.kind == "List":
+		out.fail(h.ref(), it.line, problemf(0, "items: a list belongs here"))
 	default:
 		out.single(it, h)
 	}

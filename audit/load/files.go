@@ -28,7 +28,7 @@ func Files(ctx context.Context, o Options) (*Result, error) {
 		if err := ctx.Err(); err != nil {
 			break
 		}
-		data, err := read(name, o.Stdin)
+		data, err := readUnless(ctx, name, o.Stdin)
 		if err != nil {
 			p.result.Gaps = append(p.result.Gaps, unreadable(name, err))
 			continue
@@ -59,6 +59,25 @@ func Bytes(ctx context.Context, name string, data []byte, namespace string) (*Re
 	p := newParser(ctx, namespace)
 	p.parse(name, data)
 	return p.finish()
+}
+
+// readUnless reads, but gives up when ctx ends: a pipe may never have a writer.
+func readUnless(ctx context.Context, name string, stdin io.Reader) ([]byte, error) {
+	type answer struct {
+		data []byte
+		err  error
+	}
+	done := make(chan answer, 1)
+	go func() {
+		data, err := read(name, stdin)
+		done <- answer{data, err}
+	}()
+	select {
+	case a := <-done:
+		return a.data, a.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 func read(name string, stdin io.Reader) ([]byte, error) {

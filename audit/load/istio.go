@@ -85,7 +85,7 @@ func decodeMessage(e *encoder, f pair, m proto.Message) *problem {
 		return p
 	}
 	if err := json.Unmarshal(e.buf, m); err != nil {
-		return problemf(f.line, "%s: %s", f.key, strings.TrimPrefix(err.Error(), "proto: "))
+		return problemf(f.line, "%s: %s", f.key, strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\u00a0", " "), "proto: "))
 	}
 	return nil
 }

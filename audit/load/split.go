@@ -19,6 +19,9 @@ var byteOrderMark = []byte("\xef\xbb\xbf")
 // or "..." is one wherever it stands, quoted text included (YAML 1.2, 9.1).
 func split(data []byte) []document {
 	data = bytes.TrimPrefix(data, byteOrderMark)
+	if bytes.IndexByte(data, '\n') < 0 { // YAML takes a lone CR for a line's end too
+		data = bytes.ReplaceAll(data, []byte("\r"), []byte("\n"))
+	}
 	var docs []document
 	start, startLine := 0, 1
 	cut := func(end int) {

@@ -5,6 +5,10 @@ import (
 	"net/netip"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,6 +34,49 @@ func validate(obj runtime.Object) *problem {
 		return validateSlice(o)
 	case *corev1.Pod:
 		return validatePod(o)
+	case *appsv1.Deployment:
+		return validateWorkload(o.Spec.Replicas, "replicas", &o.Spec.Template)
+	case *appsv1.StatefulSet:
+		return validateWorkload(o.Spec.Replicas, "replicas", &o.Spec.Template)
+	case *appsv1.ReplicaSet:
+		return validateWorkload(o.Spec.Replicas, "replicas", &o.Spec.Template)
+	case *appsv1.DaemonSet:
+		return validateWorkload(nil, "", &o.Spec.Template)
+	case *batchv1.Job:
+		return validateWorkload(o.Spec.Parallelism, "parallelism", &o.Spec.Template)
+	case *autoscalingv1.HorizontalPodAutoscaler:
+		return validateAutoscaler(o.Spec.MinReplicas, o.Spec.MaxReplicas)
+	case *autoscalingv2.HorizontalPodAutoscaler:
+		return validateAutoscaler(o.Spec.MinReplicas, o.Spec.MaxReplicas)
+	}
+	return nil
+}
+
+func validateWorkload(number *int32, field string, t *corev1.PodTemplateSpec) *problem {
+	if number != nil && *number < 0 {
+		return problemf(0, "spec.%s: %d is negative", field, *number)
+	}
+	if len(t.Spec.Containers) == 0 {
+		return problemf(0, "spec.template.spec.containers is missing")
+	}
+	for _, k := range sortedKeys(t.Labels) {
+		if errs := validation.IsQualifiedName(k); len(errs) > 0 {
+			return problemf(0, "spec.template.metadata.labels: key %q: %s", k, errs[0])
+		}
+	}
+	if p := validatePod(&corev1.Pod{Spec: t.Spec}); p != nil {
+		p.text = strings.Replace(p.text, "spec.", "spec.template.spec.", 1)
+		return p
+	}
+	return nil
+}
+
+func validateAutoscaler(least *int32, most int32) *problem {
+	switch {
+	case least != nil && *least < 0:
+		return problemf(0, "spec.minReplicas: %d is negative", *least)
+	case least != nil && most < *least:
+		return problemf(0, "spec.maxReplicas: %d is less than minReplicas, %d", most, *least)
 	}
 	return nil
 }

@@ -102,6 +102,10 @@ func (v *View) settingGaps(g *gaps) {
 		g.unmodelled(v.istiodRef(), "Istio "+v.Version.String()+" is outside the versions that the model knows, "+
 			oldest.String()+" to "+newest.String()+": it is taken to behave like the nearest")
 	}
+	if v.Istiod != nil && v.VersionAssumed {
+		g.add(result.Gap{Kind: result.Assumed, Object: v.Istiod.Ref(), All: true,
+			Text: "neither its image " + strconv.Quote(v.Istiod.Image) + " nor its labels tell a version: Istio " + v.Version.String() + " is assumed"})
+	}
 	if v.Flags.Ambient {
 		g.unmodelled(v.istiodRef(), "PILOT_ENABLE_AMBIENT is on: HBONE tunnels, waypoints and ztunnels are not modelled")
 	}

@@ -24,7 +24,14 @@ func (m *Mesh) proxies(g *gaps) {
 	}
 	for i := range m.Snapshot.Pods {
 		pod := &m.Snapshot.Pods[i]
-		if pod.Proxy == nil || len(pod.IPs) == 0 || pod.Phase == "Failed" || pod.Phase == "Succeeded" {
+		if pod.Proxy == nil || pod.Phase == "Failed" || pod.Phase == "Succeeded" {
+			continue
+		}
+		if len(pod.IPs) == 0 {
+			g.add(result.Gap{
+				Kind: result.Unmodelled, Object: pod.Ref(), Proxies: []string{pod.Namespace + "/" + pod.Name},
+				Text: "the pod has no address yet: its proxy is not counted",
+			})
 			continue
 		}
 		env := agentEnvironment(pod)

@@ -14,6 +14,10 @@ import (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	go func() { // the second signal ends the process at once
+		<-ctx.Done()
+		stop()
+	}()
 	status := plugin.Main(ctx, os.Args[1:], plugin.OS())
 	stop()
 	os.Exit(status)
