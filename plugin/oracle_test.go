@@ -1,6 +1,7 @@
 package plugin_test
 
 import (
+	"bytes"
 	"cmp"
 	"compress/gzip"
 	"encoding/json"
@@ -61,12 +62,11 @@ func TestOracle(t *testing.T) {
 
 func unzip(t *testing.T, file string) []byte {
 	t.Helper()
-	f, err := os.Open(file)
+	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	r, err := gzip.NewReader(f)
+	r, err := gzip.NewReader(bytes.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,12 +42,12 @@ func of[T any, P interface {
 	return P(new(T))
 }
 
-func core(version string, make func() runtime.Object) kind {
-	return kind{versions: map[string]func() runtime.Object{version: make}}
+func core(make func() runtime.Object) kind {
+	return kind{versions: map[string]func() runtime.Object{"v1": make}}
 }
 
 func clusterScoped(make func() runtime.Object) kind {
-	k := core("v1", make)
+	k := core(make)
 	k.cluster = true
 	return k
 }
@@ -85,26 +85,26 @@ const (
 var kinds = map[groupKind]kind{
 	{Kind: "Namespace"}: clusterScoped(of[corev1.Namespace]),
 	{Kind: "Node"}:      clusterScoped(of[corev1.Node]),
-	{Kind: "Service"}:   core("v1", of[corev1.Service]),
-	{Kind: "Endpoints"}: core("v1", of[corev1.Endpoints]), //nolint:staticcheck // read where there are no slices
-	{Kind: "Pod"}:       core("v1", of[corev1.Pod]),
-	{Kind: "ConfigMap"}: core("v1", of[corev1.ConfigMap]),
+	{Kind: "Service"}:   core(of[corev1.Service]),
+	{Kind: "Endpoints"}: core(of[corev1.Endpoints]),
+	{Kind: "Pod"}:       core(of[corev1.Pod]),
+	{Kind: "ConfigMap"}: core(of[corev1.ConfigMap]),
 
-	{Group: "discovery.k8s.io", Kind: "EndpointSlice"}: core("v1", of[discoveryv1.EndpointSlice]),
+	{Group: "discovery.k8s.io", Kind: "EndpointSlice"}: core(of[discoveryv1.EndpointSlice]),
 
-	{Group: "apps", Kind: "Deployment"}:  core("v1", of[appsv1.Deployment]),
-	{Group: "apps", Kind: "StatefulSet"}: core("v1", of[appsv1.StatefulSet]),
-	{Group: "apps", Kind: "DaemonSet"}:   core("v1", of[appsv1.DaemonSet]),
-	{Group: "apps", Kind: "ReplicaSet"}:  core("v1", of[appsv1.ReplicaSet]),
-	{Group: "batch", Kind: "Job"}:        core("v1", of[batchv1.Job]),
-	{Group: "batch", Kind: "CronJob"}:    core("v1", of[batchv1.CronJob]),
+	{Group: "apps", Kind: "Deployment"}:  core(of[appsv1.Deployment]),
+	{Group: "apps", Kind: "StatefulSet"}: core(of[appsv1.StatefulSet]),
+	{Group: "apps", Kind: "DaemonSet"}:   core(of[appsv1.DaemonSet]),
+	{Group: "apps", Kind: "ReplicaSet"}:  core(of[appsv1.ReplicaSet]),
+	{Group: "batch", Kind: "Job"}:        core(of[batchv1.Job]),
+	{Group: "batch", Kind: "CronJob"}:    core(of[batchv1.CronJob]),
 	{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}: {versions: map[string]func() runtime.Object{
 		"v1": of[autoscalingv1.HorizontalPodAutoscaler],
 		"v2": of[autoscalingv2.HorizontalPodAutoscaler],
 	}},
 	{Group: "admissionregistration.k8s.io", Kind: "MutatingWebhookConfiguration"}: clusterScoped(of[admissionv1.MutatingWebhookConfiguration]),
 
-	{Group: "networking.k8s.io", Kind: "Ingress"}:      core("v1", of[k8snetworkingv1.Ingress]),
+	{Group: "networking.k8s.io", Kind: "Ingress"}:      core(of[k8snetworkingv1.Ingress]),
 	{Group: "networking.k8s.io", Kind: "IngressClass"}: clusterScoped(of[k8snetworkingv1.IngressClass]),
 
 	{Group: networking, Kind: "ServiceEntry"}: withStatus(

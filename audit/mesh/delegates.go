@@ -37,8 +37,8 @@ func mergeRoute(root, sub *networking.HTTPRoute) *networking.HTTPRoute {
 	if sub.Mirror == nil {
 		sub.Mirror = root.Mirror
 	}
-	if sub.MirrorPercent == nil { //nolint:staticcheck // deprecated, still read by istiod
-		sub.MirrorPercent = root.MirrorPercent //nolint:staticcheck // as above
+	if sub.MirrorPercent == nil {
+		sub.MirrorPercent = root.MirrorPercent
 	}
 	if sub.MirrorPercentage == nil {
 		sub.MirrorPercentage = root.MirrorPercentage

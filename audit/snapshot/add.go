@@ -47,7 +47,7 @@ func (b *Builder) addCore(obj runtime.Object, src result.Source) bool {
 	case *corev1.Service:
 		spec := o.Spec
 		b.snap.Services = append(b.snap.Services, Config[*corev1.ServiceSpec]{Meta: b.metaOf("Service", &o.ObjectMeta, src), Spec: &spec})
-	case *corev1.Endpoints: //nolint:staticcheck // read where a cluster has no slices
+	case *corev1.Endpoints:
 		b.addEndpoints(o, src)
 	case *discoveryv1.EndpointSlice:
 		b.addSlice(o, src)

@@ -136,10 +136,10 @@ func TestConfigMaps(t *testing.T) {
 
 // Endpoints count only where the service has no slice.
 func TestEndpoints(t *testing.T) {
-	endpoints := func(name string) *corev1.Endpoints { //nolint:staticcheck // that is what is tested
-		return &corev1.Endpoints{ //nolint:staticcheck // as above
+	endpoints := func(name string) *corev1.Endpoints {
+		return &corev1.Endpoints{
 			ObjectMeta: meta("shop", name),
-			Subsets: []corev1.EndpointSubset{{ //nolint:staticcheck // as above
+			Subsets: []corev1.EndpointSubset{{
 				Addresses:         []corev1.EndpointAddress{{IP: "10.0.0.1", TargetRef: &corev1.ObjectReference{Kind: "Pod", Name: "p", Namespace: "shop"}}, {IP: "fd00::1"}, {IP: "junk"}},
 				NotReadyAddresses: []corev1.EndpointAddress{{IP: "10.0.0.2"}},
 				Ports:             []corev1.EndpointPort{{Name: "http", Port: 80}},

@@ -94,7 +94,7 @@ const skipMirror = "endpointslice.kubernetes.io/skip-mirror"
 
 // addEndpoints does what Kubernetes' mirroring controller does for an Endpoints
 // object: one slice for each subset and address family.
-func (b *Builder) addEndpoints(o *corev1.Endpoints, src result.Source) { //nolint:staticcheck // see Add
+func (b *Builder) addEndpoints(o *corev1.Endpoints, src result.Source) {
 	if o.Labels[skipMirror] == "true" {
 		return
 	}

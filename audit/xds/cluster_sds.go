@@ -22,7 +22,7 @@ func commonTLS() *tlsv3.CommonTlsContext {
 }
 
 func validation(sans []string, root *tlsv3.SdsSecretConfig, crl string) *tlsv3.CommonTlsContext_CombinedValidationContext {
-	own := &tlsv3.CertificateValidationContext{MatchSubjectAltNames: exactMatches(sans)} //nolint:staticcheck // what istiod sends
+	own := &tlsv3.CertificateValidationContext{MatchSubjectAltNames: exactMatches(sans)}
 	if crl != "" {
 		own.Crl = &corev3.DataSource{Specifier: &corev3.DataSource_Filename{Filename: crl}}
 	}

@@ -66,7 +66,7 @@ func (b *Builder) extAuthzHTTP(set *meshconfig.MeshConfig_ExtensionProvider_Envo
 		valid = false
 	}
 	for _, headers := range [][]string{
-		set.GetIncludeRequestHeadersInCheck(), set.GetIncludeHeadersInCheck(), //nolint:staticcheck // istiod still reads it
+		set.GetIncludeRequestHeadersInCheck(), set.GetIncludeHeadersInCheck(),
 		set.GetHeadersToDownstreamOnDeny(), set.GetHeadersToDownstreamOnAllow(), set.GetHeadersToUpstreamOnAllow(),
 	} {
 		valid = valid && !slices.Contains(headers, "*")
@@ -97,7 +97,7 @@ func (b *Builder) extAuthzHTTP(set *meshconfig.MeshConfig_ExtensionProvider_Envo
 	}
 	allowed := headerList(set.GetIncludeRequestHeadersInCheck())
 	if allowed == nil {
-		allowed = headerList(set.GetIncludeHeadersInCheck()) //nolint:staticcheck // istiod still reads it
+		allowed = headerList(set.GetIncludeHeadersInCheck())
 	}
 	return &extAuthz{http: func(prefix string) *httpextauthzv3.ExtAuthz {
 		return &httpextauthzv3.ExtAuthz{

@@ -37,7 +37,7 @@ func (in *inboundBuilder) meshTLS(http bool) *tlsv3.DownstreamTlsContext {
 	raw := in.p.Metadata.Raw
 	serverTLS{}.fromFiles(common, in.p, raw["TLS_SERVER_ROOT_CERT"], true, certificateFiles{raw["TLS_SERVER_CERT_CHAIN"], raw["TLS_SERVER_KEY"]})
 	if combined := common.GetCombinedValidationContext(); combined != nil {
-		combined.DefaultValidationContext.MatchSubjectAltNames = in.trustDomainMatches() //nolint:staticcheck // what istiod sends
+		combined.DefaultValidationContext.MatchSubjectAltNames = in.trustDomainMatches()
 	}
 	return &tlsv3.DownstreamTlsContext{CommonTlsContext: common, RequireClientCertificate: wrapperspb.Bool(true)}
 }

@@ -133,7 +133,7 @@ func (b *Builder) setMirrors(action *routev3.RouteAction, in *networking.HTTPRou
 
 // mirrorFraction is the share of requests that mirror copies; nil: none.
 func mirrorFraction(in *networking.HTTPRoute) *corev3.RuntimeFractionalPercent {
-	if in.MirrorPercentage == nil && in.MirrorPercent != nil { //nolint:staticcheck // istiod reads it
+	if in.MirrorPercentage == nil && in.MirrorPercent != nil {
 		if in.MirrorPercent.GetValue() == 0 {
 			return nil
 		}

@@ -92,7 +92,7 @@ func httpFault(in *networking.HTTPFaultInjection) *httpfaultv3.HTTPFault {
 	out := &httpfaultv3.HTTPFault{}
 	if d, ok := in.GetDelay().GetHttpDelayType().(*networking.HTTPFaultInjection_Delay_FixedDelay); ok {
 		out.Delay = &faultv3.FaultDelay{
-			Percentage:         hundredths(in.Delay.Percent), //nolint:staticcheck // istiod reads it
+			Percentage:         hundredths(in.Delay.Percent),
 			FaultDelaySecifier: &faultv3.FaultDelay_FixedDelay{FixedDelay: d.FixedDelay},
 		}
 		if in.Delay.Percentage != nil {
@@ -138,7 +138,7 @@ func corsPolicy(in *networking.CorsPolicy) *corsv3.CorsPolicy {
 			}
 		}
 	} else {
-		for _, origin := range in.AllowOrigin { //nolint:staticcheck // istiod reads it
+		for _, origin := range in.AllowOrigin {
 			out.AllowOriginStringMatch = append(out.AllowOriginStringMatch,
 				&matcherv3.StringMatcher{MatchPattern: &matcherv3.StringMatcher_Exact{Exact: origin}})
 		}
