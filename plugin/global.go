@@ -18,10 +18,12 @@ type global struct {
 	streams genericiooptions.IOStreams
 	quiet   bool
 	verbose bool
+	color   string
 }
 
 func (g *global) addFlags(flags *pflag.FlagSet) {
 	flags.BoolVarP(&g.quiet, "quiet", "q", false, "Print no progress, notes or warnings on standard error; errors are still printed")
+	flags.StringVar(&g.color, "color", "auto", "Colour in tables: auto (on a terminal, unless NO_COLOR is set), always or never")
 	flags.BoolVarP(&g.verbose, "verbose", "v", false, "Also tell on standard error which objects were ignored")
 }
 
@@ -47,6 +49,18 @@ func (g *global) width() int {
 		return 0
 	}
 	return max(columns, 120)
+}
+
+// colored tells whether tables may have colour.
+func (g *global) colored() bool {
+	switch g.color {
+	case "always":
+		return true
+	case "never":
+		return false
+	}
+	file, ok := g.streams.Out.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd())) && os.Getenv("NO_COLOR") == ""
 }
 
 // progress shows how far long work has come: on a terminal only, one line that

@@ -73,6 +73,7 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	})
 	root.AddCommand(newScopeCommand(g), newCompleteCommand(g), newCompletionCommand(g), newVersionCommand(g))
 	registerCompletions(root, g)
+	_ = root.RegisterFlagCompletionFunc("color", cobra.FixedCompletions([]string{"auto", "always", "never"}, cobra.ShellCompDirectiveNoFileComp))
 	return root
 }
 

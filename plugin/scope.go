@@ -125,6 +125,9 @@ func (f *scopeFlags) toOptions(g *global, args []string) (*scopeOptions, error) 
 	if !slices.Contains([]string{"", "wide", "json", "yaml"}, f.output) {
 		return nil, usageError("unknown output format %q: use wide, json or yaml", f.output)
 	}
+	if !slices.Contains([]string{"auto", "always", "never"}, g.color) {
+		return nil, usageError("--color %q: use auto, always or never", g.color)
+	}
 	if f.by != "proxy" && f.by != "service" {
 		return nil, usageError("--by %q: use proxy or service", f.by)
 	}
@@ -224,7 +227,7 @@ func (o *scopeOptions) print(g *global, a *result.Audit) error {
 		o.sayUnread(g, a)
 		return report.YAML(out, a, data)
 	}
-	table := report.ScopeOptions{Wide: o.output == "wide", All: o.all, Width: g.width()}
+	table := report.ScopeOptions{Wide: o.output == "wide", All: o.all, Width: g.width(), Color: g.colored()}
 	switch {
 	case o.by == "service":
 		return report.Fanout(out, a, table)
@@ -236,7 +239,7 @@ func (o *scopeOptions) print(g *global, a *result.Audit) error {
 			g.notef("note: %d proxies of %s, in %d groups of different config; this is %s", len(a.Proxies),
 				cmp.Or(o.selection.Workload, o.selection.Pod), len(a.Groups), a.Proxies[0].Name)
 		}
-		return report.Proxy(out, a, &a.Proxies[0], report.ProxyOptions{Type: o.xdsType, Host: o.host, Wide: table.Wide})
+		return report.Proxy(out, a, &a.Proxies[0], report.ProxyOptions{Type: o.xdsType, Host: o.host, Wide: table.Wide, Color: table.Color})
 	case len(a.Proxies) == 0 && a.Mesh.Proxies > 0:
 		return o.nothingSelected(g, a)
 	}

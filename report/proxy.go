@@ -13,14 +13,15 @@ import (
 
 // ProxyOptions say which of a proxy's resources are listed and how.
 type ProxyOptions struct {
-	Type string // lds, rds, cds, eds, nds, ecds; empty: all
-	Host string // only what is sent for this host; empty: all
-	Wide bool   // the columns of istioctl proxy-config
+	Type  string // lds, rds, cds, eds, nds, ecds; empty: all
+	Host  string // only what is sent for this host; empty: all
+	Wide  bool   // the columns of istioctl proxy-config
+	Color bool   // escape codes for a terminal
 }
 
 // Proxy writes what one proxy gets, by type, with bytes and the deciding reason.
 func Proxy(out io.Writer, a *result.Audit, p *result.Proxy, o ProxyOptions) error {
-	w := &errWriter{w: out}
+	w := &errWriter{palette: newPalette(o.Color), w: out}
 	g := a.GroupByID(p.Group)
 	all := a.Resolve(g)
 	s := a.ScopeByID(g.Scope)
@@ -45,7 +46,7 @@ func Proxy(out io.Writer, a *result.Audit, p *result.Proxy, o ProxyOptions) erro
 		if o.Wide {
 			rows = wideRows(t, list)
 		}
-		w.err = cmp.Or(w.err, table(w, rows))
+		w.err = cmp.Or(w.err, w.table(w, rows))
 	}
 	if empty {
 		w.linef("")

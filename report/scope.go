@@ -23,13 +23,14 @@ const (
 type ScopeOptions struct {
 	Wide  bool // bytes by type, revision, version
 	All   bool // every row
+	Color bool // escape codes for a terminal
 	Width int  // columns that a row should not pass: long names are cut at their start; 0: no limit
 }
 
 // Scope writes the table of the whole mesh: what each group of proxies gets,
 // what weighs most, istiod's side, and the gaps.
 func Scope(out io.Writer, a *result.Audit, o ScopeOptions) error {
-	w := &errWriter{w: out}
+	w := &errWriter{palette: newPalette(o.Color), w: out}
 	header(w, a)
 	w.linef("")
 	groups(w, a, o)
@@ -47,7 +48,7 @@ func Scope(out io.Writer, a *result.Audit, o ScopeOptions) error {
 
 // Fanout writes the table of services: who receives each and what it weighs.
 func Fanout(out io.Writer, a *result.Audit, o ScopeOptions) error {
-	w := &errWriter{w: out}
+	w := &errWriter{palette: newPalette(o.Color), w: out}
 	header(w, a)
 	w.linef("")
 	services(w, a, limit(o.All, fanoutRows), "SERVICE")
@@ -172,7 +173,7 @@ func groups(w *errWriter, a *result.Audit, o ScopeOptions) {
 		}
 		rows = append(rows, cells)
 	}
-	w.err = cmp.Or(w.err, table(w, rows))
+	w.err = cmp.Or(w.err, w.table(w, rows))
 	if rest := all[len(shown):]; len(rest) > 0 {
 		proxies, bytes := 0, int64(0)
 		for _, r := range rest {
@@ -212,7 +213,7 @@ func services(w *errWriter, a *result.Audit, n int, title string) {
 		}
 		rows = append(rows, []string{name, fmt.Sprint(s.Endpoints), fmt.Sprint(s.Proxies), bytesText(s.Bytes), bytesText(s.Total)})
 	}
-	w.err = cmp.Or(w.err, table(w, rows))
+	w.err = cmp.Or(w.err, w.table(w, rows))
 	if rest := len(a.Services) - n; rest > 0 {
 		w.linef("… and %s (--by service --all shows them)", count(rest, "more service", "more services"))
 	}
@@ -223,14 +224,25 @@ func gaps(w *errWriter, a *result.Audit, all bool) {
 		return
 	}
 	w.linef("")
-	w.linef("GAPS (what this answer does not know)")
+	w.linef("%s", w.header.Sprint("GAPS (what this answer does not know)"))
 	shown := a.Gaps[:min(len(a.Gaps), limit(all, gapRows))]
 	for _, g := range shown {
-		w.linef("  %s", Clean(GapText(g)))
+		w.linef("  %s", w.gap(g))
 	}
 	if rest := len(a.Gaps) - len(shown); rest > 0 {
 		w.linef("  … and %s (--all shows them)", count(rest, "more gap", "more gaps"))
 	}
+}
+
+func (p palette) gap(g result.Gap) string {
+	text := Clean(GapText(g))
+	switch g.Kind {
+	case result.Unread:
+		return p.unread.Sprint(text)
+	case result.Unmodelled:
+		return p.unmodelled.Sprint(text)
+	}
+	return text
 }
 
 // GapText is one line that tells of a gap.

@@ -3,12 +3,14 @@
 package report
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"strings"
 	"text/tabwriter"
 	"unicode"
 
+	"github.com/fatih/color"
 	"k8s.io/cli-runtime/pkg/printers"
 )
 
@@ -68,8 +70,32 @@ func shorten(s string, width int) string {
 	return "…" + string(r[len(r)-width+1:])
 }
 
+// palette is how words stand out on a terminal; without colour it changes nothing.
+type palette struct{ header, unread, unmodelled *color.Color }
+
+func newPalette(on bool) palette {
+	p := palette{header: color.New(color.Bold), unread: color.New(color.FgRed), unmodelled: color.New(color.FgYellow)}
+	for _, c := range []*color.Color{p.header, p.unread, p.unmodelled} {
+		c.DisableColor()
+		if on {
+			c.EnableColor()
+		}
+	}
+	return p
+}
+
 // table writes rows in columns as kubectl does. The first row is the header.
-func table(w io.Writer, rows [][]string) error {
+func (p palette) table(w io.Writer, rows [][]string) error {
+	var out bytes.Buffer
+	if err := align(&out, rows); err != nil {
+		return err
+	}
+	head, rest, _ := strings.Cut(out.String(), "\n")
+	_, err := io.WriteString(w, p.header.Sprint(head)+"\n"+rest)
+	return err
+}
+
+func align(w io.Writer, rows [][]string) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
 		cells := make([]string, len(row))
@@ -85,6 +111,7 @@ func table(w io.Writer, rows [][]string) error {
 
 // errWriter keeps the first error, so that a renderer can write on and report once.
 type errWriter struct {
+	palette
 	w   io.Writer
 	err error
 }
