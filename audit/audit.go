@@ -49,7 +49,10 @@ func (s *Selection) selects(p *mesh.Proxy) bool {
 // cannot be encoded for its digest.
 func Run(snap *snapshot.Snapshot, o Options) (*result.Audit, error) {
 	m := mesh.New(snap)
-	out := &result.Audit{APIVersion: result.APIVersion, Kind: result.KindScopeReport}
+	out := &result.Audit{
+		APIVersion: result.APIVersion, Kind: result.KindScopeReport,
+		Proxies: []result.Proxy{}, Groups: []result.Group{}, Scopes: []result.Scope{}, Reasons: []result.Reason{}, Gaps: []result.Gap{},
+	}
 	out.Gaps = append(append(out.Gaps, snap.Gaps...), m.Gaps...)
 	var err error
 	if out.Objects, err = snap.Objects(); err != nil {
@@ -262,6 +265,7 @@ func sortGaps(gaps []result.Gap) []result.Gap {
 }
 
 func describeMesh(info *result.MeshInfo, m *mesh.Mesh) {
+	info.ControlPlanes = []result.ControlPlane{}
 	info.Namespaces = len(m.Snapshot.Namespaces)
 	info.Partial = m.Snapshot.Partial
 	hosts := map[string]bool{}

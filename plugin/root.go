@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -71,10 +72,37 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError("%w\nSee '%s --help'", err, cmd.CommandPath())
 	})
-	root.AddCommand(newScopeCommand(g), newCompleteCommand(g), newCompletionCommand(g), newVersionCommand(g))
+	root.AddCommand(newScopeCommand(g), newCompleteCommand(g), newCompletionCommand(g), newVersionCommand(g), newOptionsCommand(g))
+	root.SetUsageTemplate(usageTemplate(root.UsageTemplate()))
 	registerCompletions(root, g)
 	_ = root.RegisterFlagCompletionFunc("color", cobra.FixedCompletions([]string{"auto", "always", "never"}, cobra.ShellCompDirectiveNoFileComp))
 	return root
+}
+
+// usageTemplate leaves the flags of the connection, which all commands have, to
+// the command "options", as kubectl does.
+func usageTemplate(standard string) string {
+	const hint = `
+
+Use "kubectl mesh-audit options" for the flags that all commands have (connection, output on stderr).`
+	start := strings.Index(standard, "{{if .HasAvailableInheritedFlags}}")
+	if start < 0 {
+		return standard
+	}
+	length := strings.Index(standard[start:], "{{end}}")
+	return standard[:start] + hint + standard[start+length+len("{{end}}"):]
+}
+
+func newOptionsCommand(g *global) *cobra.Command {
+	return &cobra.Command{
+		Use:   "options",
+		Short: "List the flags that all commands have",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprint(g.streams.Out, "All commands take these flags:\n\n", cmd.Root().PersistentFlags().FlagUsages())
+			return err
+		},
+	}
 }
 
 func newVersionCommand(g *global) *cobra.Command {
