@@ -30,7 +30,6 @@ type MeshInfo struct {
 	ControlPlanes []ControlPlane `json:"controlPlanes"`
 	TrustDomain   string         `json:"trustDomain,omitempty"`
 	Partial       string         `json:"partial,omitempty"` // the only namespace that was read; empty: all
-	Assumed       int            `json:"assumed,omitempty"` // objects and fields that completion made up
 	Totals        Totals         `json:"totals"`
 }
 

@@ -24,6 +24,7 @@ type built struct {
 	view    *mesh.View
 	scoper  *scope.Scoper
 	builder *xds.Builder
+	rec     *scope.ReasonRecorder
 }
 
 func build(t *testing.T, version string, files ...string) built {
@@ -40,7 +41,7 @@ func build(t *testing.T, version string, files ...string) built {
 	view := mesh.New(snap).Views[0]
 	rec := scope.NewRecorder()
 	scoper := scope.NewScoper(view, rec)
-	return built{view, scoper, xds.New(view, scoper, rec)}
+	return built{view, scoper, xds.New(view, scoper, rec), rec}
 }
 
 // clusters returns the clusters, load assignments and name table of a proxy.

@@ -2,7 +2,6 @@ package xds_test
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -13,32 +12,20 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"github.com/mesh-audit/mesh-audit/audit/load"
 	"github.com/mesh-audit/mesh-audit/audit/mesh"
 	"github.com/mesh-audit/mesh-audit/audit/result"
-	"github.com/mesh-audit/mesh-audit/audit/scope"
-	"github.com/mesh-audit/mesh-audit/audit/xds"
 )
 
 // router reads files and returns what the one router of the mesh is sent.
 func router(t *testing.T, files ...string) (lds, rds []*result.Resource) {
 	t.Helper()
-	read, err := load.Files(context.Background(), load.Options{Filenames: files})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, d := range read.Diagnostics {
-		t.Errorf("%s: %s", d.Source.File, d.Text)
-	}
-	view := mesh.New(read.Snapshot()).Views[0]
-	rec := scope.NewRecorder()
-	scoper := scope.NewScoper(view, rec)
-	b := xds.New(view, scoper, rec)
-	for _, p := range view.Proxies {
+	m := build(t, "", files...)
+	b := m.builder
+	for _, p := range m.view.Proxies {
 		if p.Kind != mesh.RouterProxy {
 			continue
 		}
-		s := scoper.For(p)
+		s := m.scoper.For(p)
 		lds, names := b.GatewayListeners(s, p)
 		for _, name := range names {
 			rds = append(rds, b.GatewayRoute(s, p, name))

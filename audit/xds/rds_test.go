@@ -11,7 +11,6 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"github.com/mesh-audit/mesh-audit/audit/load"
 	"github.com/mesh-audit/mesh-audit/audit/mesh"
 	"github.com/mesh-audit/mesh-audit/audit/result"
 	"github.com/mesh-audit/mesh-audit/audit/scope"
@@ -28,17 +27,8 @@ type sidecars struct {
 
 func readSidecars(t *testing.T, files ...string) *sidecars {
 	t.Helper()
-	read, err := load.Files(t.Context(), load.Options{Filenames: files})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, d := range read.Diagnostics {
-		t.Errorf("%s: %s", d.Source.File, d.Text)
-	}
-	view := mesh.New(read.Snapshot()).Views[0]
-	rec := scope.NewRecorder()
-	scoper := scope.NewScoper(view, rec)
-	return &sidecars{xds.New(view, scoper, rec), view, scoper, rec}
+	m := build(t, "", files...)
+	return &sidecars{m.builder, m.view, m.scoper, m.rec}
 }
 
 // route is the route configuration of a proxy "namespace/name"; nil if there is no such proxy.
