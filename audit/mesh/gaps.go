@@ -119,6 +119,10 @@ func (v *View) settingGaps(g *gaps) {
 	if name := v.environment("SHARED_MESH_CONFIG"); name != "" {
 		g.unmodelled(v.istiodRef(), "istiod reads a second mesh config from ConfigMap "+name+", which is not looked at")
 	}
+	if names := v.proxyNames(func(p *Proxy) bool { return strings.EqualFold(p.Metadata.Raw["ENABLE_SELF_DISCOVERY"], "true") }); len(names) > 0 {
+		g.add(result.Gap{Kind: result.Unmodelled, Proxies: names,
+			Text: "ISTIO_META_ENABLE_SELF_DISCOVERY is on: the load assignment local_cluster is not modelled"})
+	}
 	if v.severalNetworks() {
 		g.all("the mesh has several networks: services and endpoints of other clusters are not in the input")
 	}
