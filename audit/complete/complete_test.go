@@ -281,3 +281,22 @@ func gapTexts(gaps []result.Gap) string {
 	}
 	return b.String()
 }
+
+// TestIstiodByItsArguments: an istiod is known by what it runs, whatever its
+// labels; its version is the proxies', and it is not injected itself.
+func TestIstiodByItsArguments(t *testing.T) {
+	out := completed(t, web+`---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: pilot, namespace: shop}
+spec:
+  selector: {matchLabels: {name: pilot}}
+  template:
+    metadata: {labels: {name: pilot}}
+    spec: {containers: [{name: discovery, image: "r/pilot:1.29.4-distroless", args: [discovery]}]}
+`)
+	has(t, out, "docker.io/istio/proxyv2:1.29.4\n")
+	if n := strings.Count(out, "name: istio-proxy"); n != 2 {
+		t.Errorf("%d proxies, want web's two", n)
+	}
+}

@@ -29,9 +29,8 @@ var injectIgnored = []string{"kube-system", "kube-public", "kube-node-lease", "l
 // injects tells whether the webhook that istiod's chart installs selects the
 // pod, and for which revision or tag: by namespace label istio-injection or
 // istio.io/rev, or by the pod's own labels where the namespace has neither.
-// istiod's own pods never are: its chart labels them so.
 func (c *completion) injects(namespace string, template *corev1.PodTemplateSpec) (revision string, ok bool) {
-	if template.Labels["app"] == "istiod" || template.Spec.HostNetwork || slices.Contains(injectIgnored, namespace) {
+	if template.Spec.HostNetwork || slices.Contains(injectIgnored, namespace) {
 		return "", false
 	}
 	var ns map[string]string

@@ -37,11 +37,13 @@ func findMesh(r *load.Result, o snapshot.Overrides) meshFacts {
 	for _, obj := range r.Objects {
 		switch d := obj.Obj.(type) {
 		case *appsv1.Deployment:
-			if d.Labels["app"] != "istiod" {
+			pilot := snapshot.DiscoveryContainer(d)
+			if pilot == nil {
 				continue
 			}
-			if rev, version := d.Labels[labelRevision], pilotVersion(d); o.IstioVersion == "" && version != "" {
-				f.versions[cmp.Or(rev, "default")] = version
+			rev := cmp.Or(environment(pilot)["REVISION"], d.Spec.Template.Labels[labelRevision], d.Labels[labelRevision], "default")
+			if version := pilotVersion(pilot); o.IstioVersion == "" && version != "" {
+				f.versions[rev] = version
 			}
 			if istiod == nil || d.Name < istiod.Name {
 				istiod = d
@@ -58,12 +60,9 @@ func findMesh(r *load.Result, o snapshot.Overrides) meshFacts {
 	}
 	env := map[string]string{}
 	if istiod != nil {
-		for _, k := range istiod.Spec.Template.Spec.Containers {
-			for _, e := range k.Env {
-				env[e.Name] = e.Value
-			}
-		}
-		f.version = cmp.Or(f.version, pilotVersion(istiod))
+		pilot := snapshot.DiscoveryContainer(istiod)
+		env = environment(pilot)
+		f.version = cmp.Or(f.version, pilotVersion(pilot))
 	}
 	for k, v := range o.Env {
 		env[k] = v
@@ -78,15 +77,20 @@ func findMesh(r *load.Result, o snapshot.Overrides) meshFacts {
 	return f
 }
 
-// pilotVersion is the version that the tag of an istiod's image tells; empty if none.
-func pilotVersion(d *appsv1.Deployment) string {
-	for _, k := range d.Spec.Template.Spec.Containers {
-		image, _, _ := strings.Cut(k.Image, "@")
-		if _, tag, ok := strings.Cut(image[strings.LastIndexByte(image, '/')+1:], ":"); ok {
-			return strings.TrimSuffix(strings.TrimSuffix(tag, "-distroless"), "-debug")
-		}
+// environment is what a container's variables are set to.
+func environment(k *corev1.Container) map[string]string {
+	env := map[string]string{}
+	for _, e := range k.Env {
+		env[e.Name] = e.Value
 	}
-	return ""
+	return env
+}
+
+// pilotVersion is the version that the tag of an istiod's image tells; empty if none.
+func pilotVersion(pilot *corev1.Container) string {
+	image, _, _ := strings.Cut(pilot.Image, "@")
+	_, tag, _ := strings.Cut(image[strings.LastIndexByte(image, '/')+1:], ":")
+	return strings.TrimSuffix(strings.TrimSuffix(tag, "-distroless"), "-debug")
 }
 
 // versionOf is the version of the revision's istiod.

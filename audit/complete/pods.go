@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 
 	"github.com/mesh-audit/mesh-audit/audit/result"
+	"github.com/mesh-audit/mesh-audit/audit/snapshot"
 )
 
 // template is a workload that runs pods.
@@ -25,6 +26,7 @@ type template struct {
 	selector *metav1.LabelSelector
 	pod      *corev1.PodTemplateSpec
 	replicas int
+	istiod   bool // never injected: its chart labels its pods so
 	source   result.Source
 }
 
@@ -40,7 +42,7 @@ func (c *completion) templates() []template {
 		var t template
 		switch w := o.Obj.(type) {
 		case *appsv1.Deployment:
-			t = template{meta: w.ObjectMeta, kind: "Deployment", selector: w.Spec.Selector, pod: &w.Spec.Template, replicas: c.replicas("Deployment", w.ObjectMeta, w.Spec.Replicas)}
+			t = template{meta: w.ObjectMeta, kind: "Deployment", selector: w.Spec.Selector, pod: &w.Spec.Template, replicas: c.replicas("Deployment", w.ObjectMeta, w.Spec.Replicas), istiod: snapshot.DiscoveryContainer(w) != nil}
 		case *appsv1.StatefulSet:
 			t = template{meta: w.ObjectMeta, kind: "StatefulSet", selector: w.Spec.Selector, pod: &w.Spec.Template, replicas: c.replicas("StatefulSet", w.ObjectMeta, w.Spec.Replicas)}
 			if t.pod.Spec.Subdomain == "" {
@@ -164,7 +166,7 @@ func (c *completion) makePod(t *template, i int) *corev1.Pod {
 		Phase:      corev1.PodRunning,
 		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
 	}
-	if revision, ok := c.injects(t.meta.Namespace, t.pod); ok {
+	if revision, ok := c.injects(t.meta.Namespace, t.pod); ok && !t.istiod {
 		c.inject(pod, t.meta.Name, revision)
 	}
 	return pod

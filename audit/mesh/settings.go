@@ -19,8 +19,6 @@ func (v *View) settings(snap *snapshot.Snapshot, g *gaps) {
 	switch {
 	case err != nil:
 		g.add(result.Gap{Kind: result.Unread, Object: object, All: true, Text: err.Error() + ": istiod's defaults are taken"})
-	case snap.Overrides.MeshConfig != nil && snap.Overrides.MeshConfigYAML == "":
-		v.Config = snap.Overrides.MeshConfig
 	default:
 		v.Config = cfg
 	}

@@ -9,7 +9,6 @@ package snapshot
 
 import (
 	extensions "istio.io/api/extensions/v1alpha1"
-	meshconfig "istio.io/api/mesh/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
 	networkingv1beta1 "istio.io/api/networking/v1beta1"
 	security "istio.io/api/security/v1beta1"
@@ -81,11 +80,10 @@ type Snapshot struct {
 
 // Overrides replace what the input says of istiod.
 type Overrides struct {
-	IstioVersion   string                 // empty: as found
-	MeshConfig     *meshconfig.MeshConfig // parsed --mesh-config merged over the defaults; nil: as found
-	MeshConfigYAML string                 // its text; empty: as found
-	Env            map[string]string      // istiod flags set on top of those found
-	Revision       string                 // audit only this istiod's proxies; empty: all
+	IstioVersion   string            // empty: as found
+	MeshConfigYAML string            // text of --mesh-config; empty: as found
+	Env            map[string]string // istiod flags set on top of those found
+	Revision       string            // audit only this istiod's proxies; empty: all
 }
 
 // Namespace is a Kubernetes namespace. One that is only mentioned by objects,

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -73,30 +71,19 @@ func clusterLines(xdsType string, resources []*result.Resource) []string {
 // TestClusters compares with Istio 1.31: the .want files are the clusters, load
 // assignments and name tables of its own generator for base.yaml and the case.
 func TestClusters(t *testing.T) {
-	cases, err := filepath.Glob("testdata/cluster/*.want")
-	if err != nil || len(cases) == 0 {
-		t.Fatal("no cases", err)
-	}
-	for _, want := range cases {
-		input := strings.TrimSuffix(want, ".want") + ".yaml"
-		t.Run(filepath.Base(input), func(t *testing.T) {
-			text, err := os.ReadFile(want)
-			if err != nil {
-				t.Fatal(err)
-			}
-			expected := strings.Split(strings.ReplaceAll(strings.TrimSpace(string(text)), "\n  ", "\x00  "), "\n")
-			for i := range expected {
-				expected[i] = strings.ReplaceAll(expected[i], "\x00", "\n")
-			}
-			slices.Sort(expected)
-			m := build(t, "", "testdata/cluster/base.yaml", input)
-			cds, eds, nds := m.clusters(m.view.Proxies[0])
-			got := slices.Concat(clusterLines("cds", cds), clusterLines("eds", eds), clusterLines("nds", nds))
-			if diff := gocmp.Diff(expected, got); diff != "" {
-				t.Errorf("(-generator +model)\n%s", diff)
-			}
-		})
-	}
+	eachCase(t, "cluster", func(t *testing.T, want string, files ...string) {
+		expected := strings.Split(strings.ReplaceAll(strings.TrimSpace(want), "\n  ", "\x00  "), "\n")
+		for i := range expected {
+			expected[i] = strings.ReplaceAll(expected[i], "\x00", "\n")
+		}
+		slices.Sort(expected)
+		m := build(t, "", files...)
+		cds, eds, nds := m.clusters(m.view.Proxies[0])
+		got := slices.Concat(clusterLines("cds", cds), clusterLines("eds", eds), clusterLines("nds", nds))
+		if diff := gocmp.Diff(expected, got); diff != "" {
+			t.Errorf("(-generator +model)\n%s", diff)
+		}
+	})
 }
 
 // TestClusterVersions: what older istiods write into an outbound cluster (SIZE-2,

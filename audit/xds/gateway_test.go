@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -56,23 +54,12 @@ var unescaped = strings.NewReplacer(`\u003e`, ">", `\u003c`, "<", `\u0026`, "&")
 // TestGateway compares with Istio 1.31: the .want files are the listeners and
 // route configurations of its own generator for base.yaml and the case.
 func TestGateway(t *testing.T) {
-	cases, err := filepath.Glob("testdata/gateway/*.want")
-	if err != nil || len(cases) == 0 {
-		t.Fatal("no cases", err)
-	}
-	for _, want := range cases {
-		input := strings.TrimSuffix(want, ".want") + ".yaml"
-		t.Run(filepath.Base(input), func(t *testing.T) {
-			expected, err := os.ReadFile(want)
-			if err != nil {
-				t.Fatal(err)
-			}
-			lds, rds := router(t, "testdata/gateway/base.yaml", input)
-			if diff := gocmp.Diff(string(expected), canonical("lds", lds)+canonical("rds", rds)); diff != "" {
-				t.Error(diff)
-			}
-		})
-	}
+	eachCase(t, "gateway", func(t *testing.T, want string, files ...string) {
+		lds, rds := router(t, files...)
+		if diff := gocmp.Diff(want, canonical("lds", lds)+canonical("rds", rds)); diff != "" {
+			t.Error(diff)
+		}
+	})
 }
 
 func TestGatewayPartsNameWhatDecided(t *testing.T) {

@@ -3,8 +3,6 @@ package xds_test
 import (
 	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -62,21 +60,9 @@ func (s *sidecars) listenerText() string {
 // generator makes of base.yaml and the case: names, bytes and filter chains of
 // every sidecar.
 func TestListeners(t *testing.T) {
-	cases, err := filepath.Glob("testdata/listener/*.want")
-	if err != nil || len(cases) == 0 {
-		t.Fatal("no cases", err)
-	}
-	for _, want := range cases {
-		input := strings.TrimSuffix(want, ".want") + ".yaml"
-		t.Run(filepath.Base(input), func(t *testing.T) {
-			expected, err := os.ReadFile(want)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := readSidecars(t, "testdata/listener/base.yaml", input).listenerText()
-			if diff := gocmp.Diff(string(expected), got); diff != "" {
-				t.Error(diff)
-			}
-		})
-	}
+	eachCase(t, "listener", func(t *testing.T, want string, files ...string) {
+		if diff := gocmp.Diff(want, readSidecars(t, files...).listenerText()); diff != "" {
+			t.Error(diff)
+		}
+	})
 }
