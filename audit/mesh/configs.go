@@ -7,6 +7,8 @@ import (
 
 	networking "istio.io/api/networking/v1alpha3"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/mesh-audit/mesh-audit/audit/snapshot"
 )
 
@@ -17,11 +19,11 @@ func byCreation(a, b *snapshot.Meta) int {
 }
 
 // seen are the objects of a kind that the view reads, in istiod's usual order.
-func seen[S any](v *View, all []snapshot.Config[S], usable func(S) bool) []*snapshot.Config[S] {
+func seen[S proto.Message](v *View, all []snapshot.Config[S], usable func(S) bool) []*snapshot.Config[S] {
 	var out []*snapshot.Config[S]
 	for i := range all {
 		if v.reads(&all[i].Meta) && usable(all[i].Spec) {
-			out = append(out, &all[i])
+			out = append(out, &snapshot.Config[S]{Meta: all[i].Meta, Spec: known(v.Version, all[i].Spec)})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b *snapshot.Config[S]) int { return byCreation(&a.Meta, &b.Meta) })
@@ -52,9 +54,10 @@ func (v *View) configs(snap *snapshot.Snapshot) {
 	v.Sidecars = seen(v, snap.Sidecars, notNil[networking.Sidecar])
 	first(v.Sidecars, func(s *networking.Sidecar) bool { return s.GetWorkloadSelector() != nil })
 	for i := range snap.EnvoyFilters {
-		filter := &snap.EnvoyFilters[i]
+		filter := snap.EnvoyFilters[i]
 		if v.reads(&filter.Meta) && filter.Spec != nil {
-			v.EnvoyFilters = append(v.EnvoyFilters, filter)
+			filter.Spec = known(v.Version, filter.Spec)
+			v.EnvoyFilters = append(v.EnvoyFilters, &filter)
 		}
 	}
 	slices.SortStableFunc(v.EnvoyFilters, func(a, b *snapshot.EnvoyFilter) int {

@@ -151,6 +151,7 @@ func (v *View) effectiveProxyConfig(pod *snapshot.Pod, env map[string]string, g 
 		apply("annotation "+proxyConfigAnnotation, annotation)
 		v.overlay(cfg, pod.Namespace, pod.Labels)
 	}
+	cfg = known(v.Version, cfg)
 	if address := pod.Annotations[discoveryAnnotation]; address != "" {
 		cfg.DiscoveryAddress = address
 	}

@@ -20,7 +20,7 @@ func (v *View) settings(snap *snapshot.Snapshot, g *gaps) {
 	case err != nil:
 		g.add(result.Gap{Kind: result.Unread, Object: object, All: true, Text: err.Error() + ": istiod's defaults are taken"})
 	default:
-		v.Config = cfg
+		v.Config = known(v.Version, cfg)
 	}
 	for _, path := range unknown {
 		g.unmodelled(object, "mesh config field "+path+" is not known to this version of mesh-audit")

@@ -43,7 +43,7 @@ func (v *View) virtualServices(snap *snapshot.Snapshot) {
 
 // resolved copies a VirtualService with full names and its effective exportTo.
 func (v *View) resolved(written *snapshot.Config[*networking.VirtualService]) *VirtualService {
-	spec := proto.CloneOf(written.Spec)
+	spec := proto.CloneOf(known(v.Version, written.Spec))
 	r := nameResolver{namespace: written.Namespace, domain: v.Domain}
 	r.hosts(spec.Hosts)
 	r.gateways(spec.Gateways)

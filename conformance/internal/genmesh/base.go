@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"sigs.k8s.io/yaml"
+
+	"github.com/mesh-audit/mesh-audit/conformance/internal/report"
 )
 
 // makeNamespaces makes 3 to 6 namespaces and the root namespace.
@@ -86,7 +88,7 @@ func (g *gen) newWorkload(ns, app, version string) *workload {
 	w := &workload{
 		ns: ns, name: app + "-" + version, injected: g.chance(75), meta: M{}, annotations: M{},
 		labels:  M{"app": app, "version": version},
-		account: pick(g, "default", app), version: "1.31.0",
+		account: pick(g, "default", app), version: report.IstioRelease,
 	}
 	for _, p := range []int{8080, 9090, 3306}[:g.between(1, 3)] {
 		w.ports = append(w.ports, M{"name": fmt.Sprintf("p%d", p), "containerPort": p, "protocol": "TCP"})
@@ -254,7 +256,7 @@ func (g *gen) makeControlPlane() {
 		g.add("apps/v1", "Deployment", system, "istiod"+suffix, M{"labels": labels, "spec": M{
 			"replicas": 1, "selector": M{"matchLabels": labels},
 			"template": M{"metadata": M{"labels": labels}, "spec": M{"serviceAccountName": "istiod", "containers": L{M{
-				"name": "discovery", "image": "docker.io/istio/pilot:1.31.0", "args": L{"discovery"}, "env": envList(env),
+				"name": "discovery", "image": "docker.io/istio/pilot:" + report.IstioRelease, "args": L{"discovery"}, "env": envList(env),
 			}}}},
 		}})
 	}

@@ -1,6 +1,10 @@
 package genmesh
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/mesh-audit/mesh-audit/conformance/internal/report"
+)
 
 // gatewayPod is a router deployment.
 type gatewayPod struct {
@@ -18,7 +22,7 @@ func (g *gen) makeGatewayPods() {
 		ns := pick(g, system, g.namespaces[0], g.anyNamespace())
 		name := fmt.Sprintf("gateway-%d", i)
 		w := workload{
-			ns: ns, name: name, account: name, injected: true, meta: M{}, annotations: M{}, version: "1.31.0",
+			ns: ns, name: name, account: name, injected: true, meta: M{}, annotations: M{}, version: report.IstioRelease,
 			labels: M{
 				"app": name, "istio": pick(g, "ingress", name), "service.istio.io/canonical-name": name,
 				"service.istio.io/canonical-revision": "latest", "sidecar.istio.io/inject": "true",

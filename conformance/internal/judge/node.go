@@ -21,10 +21,8 @@ import (
 	"istio.io/istio/pkg/util/protomarshal"
 
 	"github.com/mesh-audit/mesh-audit/conformance/internal/mesh"
+	"github.com/mesh-audit/mesh-audit/conformance/internal/report"
 )
-
-// defaultVersion is what a proxy whose image tag is no version reports.
-const defaultVersion = "1.31.0"
 
 // client is a proxy as istiod gets to know it.
 type client struct {
@@ -164,7 +162,7 @@ func imageVersion(image string) string {
 	if m := versionTag.FindStringSubmatch(image); m != nil {
 		return m[1]
 	}
-	return defaultVersion
+	return report.IstioRelease
 }
 
 // podPorts lists the ports of the pod's containers as injection writes them:

@@ -16,6 +16,10 @@ const Module = "istio.io/istio v0.0.0-20260827124520-eed52ebb66ad"
 // IstioVersion is the Istio line that Module stands for.
 const IstioVersion = "1.31"
 
+// IstioRelease is the version of the istiods and proxies of a generated mesh,
+// and of a proxy whose image tag is no version.
+const IstioRelease = "1.31.0"
+
 // Types lists the xDS types in the order in which Envoy asks for them.
 var Types = []string{"cds", "eds", "lds", "rds", "ecds", "nds"}
 
