@@ -58,7 +58,7 @@ func Run(snap *snapshot.Snapshot, o Options) (*result.Audit, error) {
 	if out.Objects, err = snap.Objects(); err != nil {
 		return nil, err
 	}
-	a := &assembly{out: out, fan: map[fanKey]*result.Service{}}
+	a := &assembly{out: out, ledger: newLedger()}
 	total := 0
 	chosen := make([][]*mesh.Proxy, len(m.Views))
 	for i, view := range m.Views {
@@ -116,11 +116,9 @@ func sortProxies(list []result.Proxy) {
 // assembly joins the revisions' projections to one audit.
 type assembly struct {
 	out     *result.Audit
-	fan     map[fanKey]*result.Service
+	ledger  *ledger
 	members [][]*mesh.Proxy // of out.Groups
 }
-
-type fanKey struct{ host, namespace string }
 
 func (a *assembly) add(view *mesh.View, p *xds.Projection, reasons []result.Reason) {
 	offset := result.ReasonID(len(a.out.Reasons))
@@ -153,60 +151,8 @@ func (a *assembly) add(view *mesh.View, p *xds.Projection, reasons []result.Reas
 			a.members = append(a.members, g.Members)
 		}
 		a.out.Scopes = append(a.out.Scopes, s.Scope)
-		a.attribute(view, s)
+		a.ledger.add(view, s)
 	}
-}
-
-// attribute adds what a scope's proxies hold of each service.
-func (a *assembly) attribute(view *mesh.View, s *xds.ScopeResult) {
-	proxies := 0
-	for _, g := range s.Groups {
-		proxies += g.Proxies
-	}
-	sums := map[fanKey]int64{}
-	var order []fanKey
-	note := func(host string, bytes int64) {
-		if host == "" {
-			return
-		}
-		key := fanKey{host, s.NamespaceOf(host)}
-		if _, ok := sums[key]; !ok {
-			order = append(order, key)
-		}
-		sums[key] += bytes
-	}
-	for _, t := range result.Types {
-		for _, r := range *s.Resources.Of(t) {
-			if r.Service != "" {
-				note(r.Service, r.Bytes)
-				continue
-			}
-			for i := range r.Parts {
-				note(r.Parts[i].Service, r.Parts[i].Bytes)
-			}
-		}
-	}
-	for _, key := range order {
-		f := a.fan[key]
-		if f == nil {
-			f = &result.Service{Host: key.host, Namespace: key.namespace}
-			if svc := view.Service(key.host, key.namespace); svc != nil {
-				f.Ref, f.Headless = svc.Ref, svc.Headless()
-				f.Endpoints = distinctAddresses(view.Endpoints.Of(key.host, key.namespace))
-			}
-			a.fan[key] = f
-		}
-		f.Proxies += proxies
-		f.Total += sums[key] * int64(proxies)
-	}
-}
-
-func distinctAddresses(rows []mesh.Endpoint) int {
-	seen := make(map[string]bool, len(rows))
-	for i := range rows {
-		seen[rows[i].Address] = true
-	}
-	return len(seen)
 }
 
 // finish tells the proxies and the totals, and sorts all lists.
@@ -225,15 +171,7 @@ func (a *assembly) finish(m *mesh.Mesh) {
 		out.Mesh.Totals.Bytes += n * g.Bytes.Total
 	}
 	sortProxies(out.Proxies)
-	for _, f := range a.fan {
-		if f.Proxies > 0 {
-			f.Bytes = f.Total / int64(f.Proxies)
-		}
-		out.Services = append(out.Services, *f)
-	}
-	slices.SortFunc(out.Services, func(x, y result.Service) int {
-		return cmp.Or(cmp.Compare(y.Total, x.Total), cmp.Compare(x.Host, y.Host), cmp.Compare(x.Namespace, y.Namespace))
-	})
+	out.Services, out.Remainder = a.ledger.lists()
 	for i := range out.Scopes {
 		notNil(&out.Scopes[i].Resources)
 	}

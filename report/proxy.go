@@ -98,7 +98,7 @@ var titles = map[string]string{"lds": "LISTENER", "rds": "ROUTE CONFIGURATION", 
 func plainRows(xdsType string, a *result.Audit, list []*result.Resource) [][]string {
 	rows := [][]string{{titles[xdsType], "BYTES", "BECAUSE"}}
 	if xdsType == "eds" {
-		rows[0] = []string{titles[xdsType], "BYTES", "ENDPOINTS", "BECAUSE"}
+		rows[0] = []string{titles[xdsType], "BYTES", "ENDPOINT ROWS", "BECAUSE"}
 	}
 	for _, r := range list {
 		because := ""
@@ -136,7 +136,7 @@ func wideRows(xdsType string, list []*result.Resource) [][]string {
 	case "cds":
 		return clusterRows(list)
 	}
-	rows := [][]string{{titles[xdsType], "BYTES", "ENDPOINTS"}}
+	rows := [][]string{{titles[xdsType], "BYTES", "ENDPOINT ROWS"}}
 	for _, r := range list {
 		rows = append(rows, []string{r.Name, strconv.FormatInt(r.Bytes, 10), strconv.Itoa(r.Endpoints)})
 	}

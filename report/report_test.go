@@ -42,8 +42,12 @@ func sample() *result.Audit {
 		},
 		Reasons: []result.Reason{{Rule: "VIS-2", Object: result.Ref{Kind: "Service", Namespace: "shop", Name: hostile, Source: result.Source{File: "a.yaml", Line: 7}}, Field: "metadata.annotations", Text: "exported to every namespace"}},
 		Services: []result.Service{
-			{Host: "db.shop.svc.cluster.local", Namespace: "shop", Headless: true, Proxies: 3, Bytes: 9000, Total: 27000, Endpoints: 3},
-			{Host: hostile, Namespace: "shop", Proxies: 4, Bytes: 1000, Total: 4000, Endpoints: 2},
+			{Host: "db.shop.svc.cluster.local", Namespace: "shop", Headless: true, Proxies: 3, Bytes: 9000, Total: 27000, Addresses: 3},
+			{Host: hostile, Namespace: "shop", Proxies: 4, Bytes: 1000, Total: 4000, Addresses: 2, Istiod: true},
+		},
+		Remainder: []result.Remainder{
+			{Name: result.RestInbound, Proxies: 3, Bytes: 17750, Total: 53250},
+			{Name: result.RestListeners, Proxies: 3, Bytes: 2250, Total: 6750},
 		},
 		Gaps: []result.Gap{
 			{Kind: result.Unread, Object: result.Ref{Kind: "EnvoyFilter", Name: ""}, Text: "forbidden: patches are missing", All: true},

@@ -36,22 +36,12 @@ func Scope(out io.Writer, a *result.Audit, o ScopeOptions) error {
 	groups(w, a, o)
 	if len(a.Services) > 0 {
 		w.linef("")
-		services(w, a, limit(o.All, serviceRows), "HEAVIEST SERVICES")
+		services(w, a, limit(o.All, serviceRows), "HEAVIEST SERVICES", false)
 	}
 	w.linef("")
 	t := a.Mesh.Totals
 	w.linef("istiod: %s, %d endpoint rows, %s of config when all connect",
 		count(t.Connections, "connection", "connections"), t.EndpointRows, bytesText(t.Bytes))
-	gaps(w, a, o.All)
-	return w.err
-}
-
-// Fanout writes the table of services: who receives each and what it weighs.
-func Fanout(out io.Writer, a *result.Audit, o ScopeOptions) error {
-	w := &errWriter{palette: newPalette(o.Color), w: out}
-	header(w, a)
-	w.linef("")
-	services(w, a, limit(o.All, fanoutRows), "SERVICE")
 	gaps(w, a, o.All)
 	return w.err
 }
@@ -154,16 +144,16 @@ func groups(w *errWriter, a *result.Audit, o ScopeOptions) {
 		w.linef("No proxies: no pod with an istio-proxy container, and no workload that injection selects.")
 		return
 	}
-	head := []string{"PROXIES", "WORKLOAD", "LISTENERS", "ROUTES", "CLUSTERS", "ENDPOINTS", "BYTES/PROXY", "TOTAL", "SCOPE"}
+	head := []string{"PROXIES", "WORKLOAD", "LISTENERS", "ROUTES", "CLUSTERS", "EP ROWS", "BYTES/PROXY", "TOTAL", "SCOPE"}
 	if o.Wide {
-		head = append(head[:7:7], "LDS", "RDS", "CDS", "EDS", "NDS", "TOTAL", "SCOPE", "KIND", "REVISION", "VERSION")
+		head = append(head[:7:7], "LDS", "RDS", "CDS", "EDS", "NDS", "ECDS", "TOTAL", "SCOPE", "KIND", "REVISION", "VERSION")
 	}
 	rows := [][]string{head}
 	for _, r := range shown {
 		cells := []string{fmt.Sprint(r.proxies), where(r.where, o), fmt.Sprint(r.counts.LDS), fmt.Sprint(r.counts.RDS),
 			fmt.Sprint(r.counts.CDS), fmt.Sprint(r.counts.Endpoints), bytesText(r.bytes.Total)}
 		if o.Wide {
-			for _, n := range []int64{r.bytes.LDS, r.bytes.RDS, r.bytes.CDS, r.bytes.EDS, r.bytes.NDS} {
+			for _, n := range []int64{r.bytes.LDS, r.bytes.RDS, r.bytes.CDS, r.bytes.EDS, r.bytes.NDS, r.bytes.ECDS} {
 				cells = append(cells, fmt.Sprint(n))
 			}
 		}
@@ -202,21 +192,6 @@ func scopeText(s string, o ScopeOptions) string {
 		return s
 	}
 	return shorten(Clean(s), 22+(o.Width-120)/2)
-}
-
-func services(w *errWriter, a *result.Audit, n int, title string) {
-	rows := [][]string{{title, "ENDPOINTS", "PROXIES", "BYTES/PROXY", "TOTAL"}}
-	for _, s := range a.Services[:min(len(a.Services), n)] {
-		name := s.Host
-		if s.Headless {
-			name += " (headless)"
-		}
-		rows = append(rows, []string{name, fmt.Sprint(s.Endpoints), fmt.Sprint(s.Proxies), bytesText(s.Bytes), bytesText(s.Total)})
-	}
-	w.err = cmp.Or(w.err, w.table(w, rows))
-	if rest := len(a.Services) - n; rest > 0 {
-		w.linef("… and %s (--by service --all shows them)", count(rest, "more service", "more services"))
-	}
 }
 
 func gaps(w *errWriter, a *result.Audit, all bool) {

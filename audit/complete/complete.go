@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 
+	extensionsv1alpha1 "istio.io/client-go/pkg/apis/extensions/v1alpha1"
 	networkingv1 "istio.io/client-go/pkg/apis/networking/v1"
 
 	"github.com/mesh-audit/mesh-audit/audit/load"
@@ -45,6 +46,7 @@ func Apply(r *load.Result, o Options) {
 	c.pods()
 	c.endpointSlices()
 	c.entryAddresses()
+	c.wasmVersions()
 	r.Gaps = append(r.Gaps, c.gaps()...)
 }
 
@@ -61,7 +63,7 @@ type completion struct {
 	sliced    map[target]bool  // services that have slices or Endpoints
 	entries   []item[*networkingv1.ServiceEntry]
 
-	madeIPs, madePods, madeSlices, madeAddresses, madeWorkloads int
+	madeIPs, madePods, madeSlices, madeAddresses, madeWorkloads, madeVersions int
 }
 
 // item is a typed object with its origin.
@@ -159,6 +161,19 @@ func (c *completion) namespaces() {
 	}
 }
 
+// wasmVersion stands for what the API server would give: istiod sends it with
+// the plugin's config (SIZE-27). It is as long as those of clusters often are.
+const wasmVersion = "10000000"
+
+func (c *completion) wasmVersions() {
+	for _, o := range c.read.Objects {
+		if plugin, ok := o.Obj.(*extensionsv1alpha1.WasmPlugin); ok && plugin.ResourceVersion == "" {
+			plugin.ResourceVersion = wasmVersion
+			c.madeVersions++
+		}
+	}
+}
+
 func (c *completion) gaps() []result.Gap {
 	var out []result.Gap
 	say := func(n int, format string, args ...any) {
@@ -170,6 +185,7 @@ func (c *completion) gaps() []result.Gap {
 	say(c.madePods, "Pods of %d workloads from their templates (%d in all), with addresses from %s", c.madeWorkloads, c.madePods, podNetwork)
 	say(c.madeSlices, "EndpointSlices from Services' selectors: %d", c.madeSlices)
 	say(c.madeAddresses, "auto-allocated ServiceEntry addresses from %s and %s: %d", entryNetwork, entryNetwork6, c.madeAddresses)
+	say(c.madeVersions, "resourceVersions of %d WasmPlugins, which istiod sends: %d digits long", c.madeVersions, len(wasmVersion))
 	return out
 }
 

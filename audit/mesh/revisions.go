@@ -47,6 +47,11 @@ func viewsOf(snap *snapshot.Snapshot, gaps *gaps) []*View {
 }
 
 // viewOf reads an istiod's identity: revision, version, flags, namespace.
+// LeadsToIstiod reports a service of the view's own istiod.
+func (v *View) LeadsToIstiod(s *Service) bool {
+	return v.Istiod != nil && s.Kubernetes && s.Namespace == v.Istiod.Namespace && selects(s.Selector, v.Istiod.PodLabels)
+}
+
 func viewOf(snap *snapshot.Snapshot, istiod *snapshot.Istiod) *View {
 	view := &View{
 		Istiod: istiod, Revision: DefaultRevision, filter: DefaultRevision,

@@ -14,7 +14,8 @@ type Audit struct {
 	Proxies     []Proxy      `json:"proxies"`
 	Groups      []Group      `json:"groups"`
 	Scopes      []Scope      `json:"scopes"`
-	Services    []Service    `json:"services,omitempty"` // fan-out, heaviest first
+	Services    []Service    `json:"services,omitempty"`  // fan-out, heaviest first
+	Remainder   []Remainder  `json:"remainder,omitempty"` // what no single service accounts for, heaviest first; with services the sum is mesh.totals.bytes
 	Reasons     []Reason     `json:"reasons"`
 	Gaps        []Gap        `json:"gaps"`
 	Diagnostics []Diagnostic `json:"diagnostics,omitempty"` // input that could not be used
@@ -74,7 +75,7 @@ type Proxy struct {
 // Counts are the numbers of resources that one proxy holds.
 type Counts struct {
 	XDS[int]
-	Endpoints int `json:"endpoints"` // rows in load assignments and DNS clusters
+	Endpoints int `json:"endpointRows"` // rows in load assignments and DNS clusters
 }
 
 // Bytes are the bytes that one proxy holds, by type.
@@ -127,8 +128,31 @@ type Service struct {
 	Proxies   int    `json:"proxies"`   // that receive anything of it
 	Bytes     int64  `json:"bytes"`     // on one proxy: the mean over those that receive it, rounded down
 	Total     int64  `json:"total"`     // over all proxies
-	Endpoints int    `json:"endpoints"` // distinct endpoint addresses
+	Addresses int    `json:"addresses"` // distinct endpoint addresses
+	// Istiod marks the control plane's own service: it goes to every proxy, and
+	// no application calls it.
+	Istiod bool `json:"istiod,omitempty"`
 }
+
+// Remainder is bytes that are sent for no service, for several, or for the pod
+// itself.
+type Remainder struct {
+	Name    string `json:"name"`
+	Proxies int    `json:"proxies"` // that have any of it
+	Bytes   int64  `json:"bytes"`   // on one proxy: the mean over those that have it, rounded down
+	Total   int64  `json:"total"`   // over all proxies
+}
+
+// Names of the remainder.
+const (
+	RestInbound    = "inbound"           // listeners and clusters of the pod's own ports
+	RestListeners  = "shared listeners"  // of sidecars, for several services or for none
+	RestGateway    = "gateway listeners" // of routers
+	RestRoutes     = "shared routes"     // virtual hosts for several services or for none, and route configurations around their virtual hosts
+	RestClusters   = "fixed clusters"    // passthrough, blackhole and what EnvoyFilters add, with their endpoints
+	RestNames      = "name table"
+	RestExtensions = "extensions" // configs of WasmPlugins and of EnvoyFilters
+)
 
 // GapKind says why something is not in the answer.
 type GapKind string

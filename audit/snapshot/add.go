@@ -163,7 +163,7 @@ func (b *Builder) addPolicy(obj runtime.Object, src result.Source) bool {
 	case *telemetryv1alpha1.Telemetry:
 		addConfig(b, &s.Telemetries, "Telemetry", &o.ObjectMeta, &o.Spec, src)
 	case *extensionsv1alpha1.WasmPlugin:
-		addConfig(b, &s.WasmPlugins, "WasmPlugin", &o.ObjectMeta, &o.Spec, src)
+		b.addWasmPlugin(o, src)
 	default:
 		return false
 	}

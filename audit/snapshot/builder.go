@@ -11,6 +11,7 @@ import (
 	networkingv1beta1 "istio.io/api/networking/v1beta1"
 	security "istio.io/api/security/v1beta1"
 	telemetry "istio.io/api/telemetry/v1alpha1"
+	extensionsv1alpha1 "istio.io/client-go/pkg/apis/extensions/v1alpha1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -103,6 +104,12 @@ type istioConfig interface {
 
 func addConfig[S istioConfig](b *Builder, list *[]Config[S], kind string, m *metav1.ObjectMeta, spec S, src result.Source) {
 	*list = append(*list, Config[S]{Meta: b.metaOf(kind, m, src), Spec: spec})
+}
+
+// addWasmPlugin keeps the version too: istiod sends it to the proxies.
+func (b *Builder) addWasmPlugin(o *extensionsv1alpha1.WasmPlugin, src result.Source) {
+	addConfig(b, &b.snap.WasmPlugins, "WasmPlugin", &o.ObjectMeta, &o.Spec, src)
+	b.snap.WasmPlugins[len(b.snap.WasmPlugins)-1].ResourceVersion = strings.Clone(o.ResourceVersion)
 }
 
 func (b *Builder) addServiceEntry(m *metav1.ObjectMeta, spec *networking.ServiceEntry, status *networking.ServiceEntryStatus, src result.Source) {

@@ -25,6 +25,7 @@ type Meta struct {
 	Labels, Annotations   map[string]string // nil if none; never changed
 	Created               int64             // creationTimestamp in seconds since 1970; 0: unknown, equally old
 	Source                result.Source     `json:"-"`
+	ResourceVersion       string            `json:"-"` // of a WasmPlugin, which istiod sends to proxies; empty: none, or another kind
 }
 
 // Ref names the object.

@@ -152,7 +152,7 @@ func wasmConfig(plugin *snapshot.Config[*extensions.WasmPlugin], name string) *c
 
 func wasmVM(plugin *snapshot.Config[*extensions.WasmPlugin], address *url.URL) *wasmv3.VmConfig {
 	spec := plugin.Spec
-	env := &wasmv3.EnvironmentVariables{KeyValues: map[string]string{"ISTIO_META_WASM_PLUGIN_RESOURCE_VERSION": ""}}
+	env := &wasmv3.EnvironmentVariables{KeyValues: map[string]string{"ISTIO_META_WASM_PLUGIN_RESOURCE_VERSION": plugin.ResourceVersion}}
 	if spec.GetImagePullSecret() != "" {
 		env.KeyValues["ISTIO_META_WASM_IMAGE_PULL_SECRET"] = ""
 	}

@@ -1,6 +1,7 @@
 package xds
 
 import (
+	"cmp"
 	"net/url"
 	"strings"
 
@@ -200,10 +201,7 @@ func (b *Builder) dynatraceSampler(provider *meshconfig.MeshConfig_ExtensionProv
 // pkg/bootstrap/config.go getServiceCluster).
 func serviceCluster(p *mesh.Proxy) string {
 	name := p.Config.GetServiceCluster()
-	canonical := p.Labels["service.istio.io/canonical-name"]
-	if canonical == "" {
-		canonical = p.WorkloadName
-	}
+	canonical, _ := mesh.CanonicalService(p.Labels, cmp.Or(p.WorkloadName, "istio-proxy"))
 	switch p.Config.GetTracingServiceName() {
 	case meshconfig.ProxyConfig_CANONICAL_NAME_ONLY:
 		name = canonical
@@ -214,7 +212,7 @@ func serviceCluster(p *mesh.Proxy) string {
 		return name
 	}
 	for _, label := range []string{"app", "app.kubernetes.io/name", "service.istio.io/canonical-name"} {
-		if app := p.Labels[label]; app != "" {
+		if app, ok := p.Labels[label]; ok {
 			return app + "." + p.Namespace
 		}
 	}

@@ -109,6 +109,10 @@ func selectedNamespaces(objs []Object, mc *meshconfig.MeshConfig) (func(string) 
 	return func(ns string) bool { return taken[ns] }, nil
 }
 
+// assumedVersion is the resourceVersion of configuration that has none, as the
+// project's completion assumes it: istiod sends that of a WasmPlugin.
+const assumedVersion = "10000000"
+
 // addConfig converts an object of Istio's configuration.
 func (m *Mesh) addConfig(o Object, schema resource.Schema, opts Options) error {
 	kind := &crd.IstioKind{}
@@ -127,6 +131,9 @@ func (m *Mesh) addConfig(o Object, schema resource.Schema, opts Options) error {
 		if w != nil {
 			m.Warnings = append(m.Warnings, fmt.Sprintf("%s: %v", o, w))
 		}
+	}
+	if cfg.ResourceVersion == "" {
+		cfg.ResourceVersion = assumedVersion
 	}
 	m.Configs = append(m.Configs, *cfg)
 	return nil

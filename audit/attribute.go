@@ -1,0 +1,219 @@
+package audit
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/mesh-audit/mesh-audit/audit/mesh"
+	"github.com/mesh-audit/mesh-audit/audit/result"
+	"github.com/mesh-audit/mesh-audit/audit/xds"
+)
+
+// ledger adds up what the bytes of all connections are for. Each byte is
+// counted once: to the one service that a resource, or its part, is sent for,
+// else to the remainder.
+type ledger struct {
+	services  map[fanKey]*result.Service
+	remainder map[string]*result.Remainder
+}
+
+type fanKey struct{ host, namespace string }
+
+func newLedger() *ledger {
+	return &ledger{services: map[fanKey]*result.Service{}, remainder: map[string]*result.Remainder{}}
+}
+
+// account is what bytes are counted to: a service's host name, or where that
+// is empty a name of the remainder.
+type account struct{ host, rest string }
+
+// entry is what the proxies of a scope have on one account.
+type entry struct {
+	total   int64 // bytes over all proxies
+	proxies int
+	shared  bool // all proxies of the scope have it
+}
+
+type entries map[account]*entry
+
+func (e entries) add(to account, bytes int64) *entry {
+	if e[to] == nil {
+		e[to] = &entry{}
+	}
+	e[to].total += bytes
+	return e[to]
+}
+
+// add counts a scope's proxies: what they share, and what each group has beside
+// it, is without, or has in other sizes.
+func (l *ledger) add(view *mesh.View, s *xds.ScopeResult) {
+	proxies, kind := 0, ""
+	for _, g := range s.Groups {
+		proxies += g.Proxies
+		kind = g.Kind
+	}
+	sums := entries{}
+	for _, t := range result.Types {
+		for _, r := range *s.Resources.Of(t) {
+			for to, bytes := range divide(t, kind, r) {
+				sums.add(to, bytes*int64(proxies)).shared = true
+			}
+		}
+	}
+	for _, e := range sums {
+		e.proxies = proxies
+	}
+	for _, g := range s.Groups {
+		sums.addOwn(g)
+		sums.adjust(s, g)
+	}
+	for to, e := range sums {
+		if to.host == "" {
+			l.addRest(to.rest, e)
+		} else {
+			l.addService(view, fanKey{to.host, s.NamespaceOf(to.host)}, e)
+		}
+	}
+}
+
+// divide tells what the bytes of a shared resource are for.
+func divide(xdsType, kind string, r *result.Resource) map[account]int64 {
+	if r.Service != "" {
+		return map[account]int64{{host: r.Service}: r.Bytes}
+	}
+	out := map[account]int64{}
+	left := r.Bytes
+	for i := range r.Parts {
+		if p := &r.Parts[i]; p.Service != "" && p.Bytes > 0 {
+			out[account{host: p.Service}] += p.Bytes
+			left -= p.Bytes
+		}
+	}
+	if left != 0 {
+		out[account{rest: restOf(xdsType, kind)}] += left
+	}
+	return out
+}
+
+// restOf names the bytes of a type that no single service is the reason for.
+func restOf(xdsType, kind string) string {
+	switch xdsType {
+	case "lds":
+		if kind == result.Router {
+			return result.RestGateway
+		}
+		return result.RestListeners
+	case "rds":
+		return result.RestRoutes
+	case "nds":
+		return result.RestNames
+	case "ecds":
+		return result.RestExtensions
+	}
+	return result.RestClusters
+}
+
+// addOwn counts what a group has beside its scope.
+func (e entries) addOwn(g *xds.GroupResult) {
+	own := map[account]int64{}
+	for _, t := range result.Types {
+		to := account{rest: result.RestInbound}
+		if t == "ecds" {
+			to.rest = result.RestExtensions
+		}
+		for _, r := range *g.Resources.Of(t) {
+			own[to] += r.Bytes
+		}
+	}
+	for to, bytes := range own {
+		if known := e.add(to, bytes*int64(g.Proxies)); !known.shared {
+			known.proxies += g.Proxies
+		}
+	}
+}
+
+// adjust counts what a group is without and what weighs otherwise for it.
+func (e entries) adjust(s *xds.ScopeResult, g *xds.GroupResult) {
+	n := int64(g.Proxies)
+	for _, t := range result.Types {
+		list := *s.Resources.Of(t)
+		for _, name := range *g.Without.Of(t) {
+			for to, bytes := range divide(t, g.Kind, named(list, name)) {
+				e.add(to, -bytes*n)
+			}
+		}
+		for _, resized := range *g.Resized.Of(t) {
+			r := named(list, resized.Name)
+			to := account{host: r.Service}
+			if r.Service == "" {
+				to.rest = restOf(t, g.Kind)
+			}
+			e.add(to, (resized.Bytes-r.Bytes)*n)
+		}
+	}
+}
+
+// named is the resource of that name in a list sorted by name, which has it.
+func named(list []*result.Resource, name string) *result.Resource {
+	i, _ := slices.BinarySearchFunc(list, name, func(r *result.Resource, n string) int { return strings.Compare(r.Name, n) })
+	return list[i]
+}
+
+func (l *ledger) addService(view *mesh.View, key fanKey, e *entry) {
+	f := l.services[key]
+	if f == nil {
+		f = &result.Service{Host: key.host, Namespace: key.namespace}
+		if svc := view.Service(key.host, key.namespace); svc != nil {
+			f.Ref, f.Headless, f.Istiod = svc.Ref, svc.Headless(), view.LeadsToIstiod(svc)
+			f.Addresses = distinctAddresses(view.Endpoints.Of(key.host, key.namespace))
+		}
+		l.services[key] = f
+	}
+	f.Proxies += e.proxies
+	f.Total += e.total
+}
+
+func (l *ledger) addRest(name string, e *entry) {
+	if l.remainder[name] == nil {
+		l.remainder[name] = &result.Remainder{Name: name}
+	}
+	l.remainder[name].Proxies += e.proxies
+	l.remainder[name].Total += e.total
+}
+
+func distinctAddresses(rows []mesh.Endpoint) int {
+	seen := make(map[string]bool, len(rows))
+	for i := range rows {
+		seen[rows[i].Address] = true
+	}
+	return len(seen)
+}
+
+// lists are the services and the remainder, heaviest first.
+func (l *ledger) lists() ([]result.Service, []result.Remainder) {
+	var services []result.Service
+	for _, f := range l.services {
+		f.Bytes = mean(f.Total, f.Proxies)
+		services = append(services, *f)
+	}
+	slices.SortFunc(services, func(x, y result.Service) int {
+		return cmp.Or(cmp.Compare(y.Total, x.Total), cmp.Compare(x.Host, y.Host), cmp.Compare(x.Namespace, y.Namespace))
+	})
+	var rest []result.Remainder
+	for _, r := range l.remainder {
+		r.Bytes = mean(r.Total, r.Proxies)
+		rest = append(rest, *r)
+	}
+	slices.SortFunc(rest, func(x, y result.Remainder) int {
+		return cmp.Or(cmp.Compare(y.Total, x.Total), cmp.Compare(x.Name, y.Name))
+	})
+	return services, rest
+}
+
+func mean(total int64, n int) int64 {
+	if n == 0 {
+		return 0
+	}
+	return total / int64(n)
+}
