@@ -1,8 +1,11 @@
 package report
 
 import (
+	"bufio"
+	"bytes"
 	"encoding/json"
 	"io"
+	"slices"
 
 	"sigs.k8s.io/yaml"
 
@@ -15,13 +18,108 @@ type DataOptions struct {
 	Details   bool // with their parts and reasons, and the input's objects; for use with Resources
 }
 
-// JSON writes the audit as one indented JSON document.
+// JSON writes the audit as one indented JSON document. It holds one element of
+// the audit's lists at a time, so that the text of a large mesh is never in
+// memory as a whole.
 func JSON(w io.Writer, a *result.Audit, o DataOptions) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(trim(a, o))
+	s := newJSONStream(w)
+	s.field("apiVersion", a.APIVersion)
+	s.field("kind", a.Kind)
+	s.field("mesh", a.Mesh)
+	jsonList(s, "proxies", a.Proxies, keep[result.Proxy])
+	jsonList(s, "groups", a.Groups, o.trimGroup)
+	jsonList(s, "scopes", a.Scopes, o.trimScope)
+	if len(a.Services) > 0 {
+		jsonList(s, "services", a.Services, keep[result.Service])
+	}
+	jsonList(s, "reasons", o.reasons(a), keep[result.Reason])
+	jsonList(s, "gaps", a.Gaps, keep[result.Gap])
+	if len(a.Diagnostics) > 0 {
+		jsonList(s, "diagnostics", a.Diagnostics, keep[result.Diagnostic])
+	}
+	if objects := o.objects(a); len(objects) > 0 {
+		jsonList(s, "objects", objects, keep[result.Object])
+	}
+	return s.close()
 }
+
+// jsonStream writes one JSON object, indented as json.Encoder indents.
+type jsonStream struct {
+	w       *bufio.Writer
+	buf     bytes.Buffer // the member or element that is being written
+	encoder *json.Encoder
+	any     bool // something was written
+	err     error
+}
+
+const indent = "  "
+
+func newJSONStream(w io.Writer) *jsonStream {
+	s := &jsonStream{w: bufio.NewWriterSize(w, 1<<16)}
+	s.encoder = json.NewEncoder(&s.buf)
+	s.encoder.SetEscapeHTML(false)
+	s.text("{")
+	return s
+}
+
+func (s *jsonStream) text(text string) {
+	if s.err == nil {
+		_, s.err = s.w.WriteString(text)
+	}
+}
+
+// value writes v, whose own line is indented by prefix.
+func (s *jsonStream) value(v any, prefix string) {
+	if s.err != nil {
+		return
+	}
+	s.buf.Reset()
+	s.encoder.SetIndent(prefix, indent)
+	if s.err = s.encoder.Encode(v); s.err != nil {
+		return
+	}
+	_, s.err = s.w.Write(bytes.TrimSuffix(s.buf.Bytes(), []byte("\n")))
+}
+
+func (s *jsonStream) name(name string) {
+	if s.any {
+		s.text(",")
+	}
+	s.any = true
+	s.text("\n" + indent + `"` + name + `": `)
+}
+
+func (s *jsonStream) field(name string, v any) {
+	s.name(name)
+	s.value(v, indent)
+}
+
+// jsonList writes a list as the member of that name, element by element.
+func jsonList[T any](s *jsonStream, name string, list []T, each func(*T) *T) {
+	if len(list) == 0 {
+		s.field(name, list)
+		return
+	}
+	s.name(name)
+	for i := range list {
+		if s.err != nil {
+			return
+		}
+		s.text(map[bool]string{true: "[", false: ","}[i == 0] + "\n" + indent + indent)
+		s.value(each(&list[i]), indent+indent)
+	}
+	s.text("\n" + indent + "]")
+}
+
+func (s *jsonStream) close() error {
+	s.text("\n}\n")
+	if s.err != nil {
+		return s.err
+	}
+	return s.w.Flush()
+}
+
+func keep[T any](v *T) *T { return v }
 
 // YAML writes the same document as YAML.
 func YAML(w io.Writer, a *result.Audit, o DataOptions) error {
@@ -35,32 +133,56 @@ func YAML(w io.Writer, a *result.Audit, o DataOptions) error {
 
 // trim returns a copy of the audit that carries what o asks for.
 func trim(a *result.Audit, o DataOptions) *result.Audit {
-	if o.Resources && o.Details {
-		return a
-	}
 	out := *a
-	out.Groups = append([]result.Group{}, a.Groups...)
-	out.Scopes = append([]result.Scope{}, a.Scopes...)
-	if !o.Details {
-		out.Reasons, out.Objects = []result.Reason{}, nil
-	}
+	out.Reasons, out.Objects = o.reasons(a), o.objects(a)
+	out.Groups = slices.Clone(a.Groups)
 	for i := range out.Groups {
-		out.Groups[i].Resources = trimResources(out.Groups[i].Resources, o)
-		if !o.Resources {
-			out.Groups[i].Resized = result.Lists[result.Resized]{}
-			out.Groups[i].Without = result.Lists[string]{}
-		}
+		out.Groups[i] = *o.trimGroup(&out.Groups[i])
 	}
+	out.Scopes = slices.Clone(a.Scopes)
 	for i := range out.Scopes {
-		out.Scopes[i].Resources = trimResources(out.Scopes[i].Resources, o)
+		out.Scopes[i] = *o.trimScope(&out.Scopes[i])
 	}
 	return &out
 }
 
-func trimResources(r result.Resources, o DataOptions) result.Resources {
-	var out result.Resources
+func (o DataOptions) reasons(a *result.Audit) []result.Reason {
+	if o.Details {
+		return a.Reasons
+	}
+	return []result.Reason{}
+}
+
+func (o DataOptions) objects(a *result.Audit) []result.Object {
+	if o.Details {
+		return a.Objects
+	}
+	return nil
+}
+
+func (o DataOptions) trimGroup(g *result.Group) *result.Group {
+	out := *g
+	out.Resources = o.trimResources(g.Resources)
 	if !o.Resources {
+		out.Resized = result.Lists[result.Resized]{}
+		out.Without = result.Lists[string]{}
+	}
+	return &out
+}
+
+func (o DataOptions) trimScope(s *result.Scope) *result.Scope {
+	out := *s
+	out.Resources = o.trimResources(s.Resources)
+	return &out
+}
+
+func (o DataOptions) trimResources(r result.Resources) result.Resources {
+	var out result.Resources
+	switch {
+	case !o.Resources:
 		return out
+	case o.Details:
+		return r
 	}
 	for _, t := range result.Types {
 		if *r.Of(t) == nil {

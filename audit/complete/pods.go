@@ -83,9 +83,10 @@ func (c *completion) pods() {
 			ips.use(ip.IP)
 		}
 	}
-	running := c.podItems
-	for _, t := range c.templates() {
-		if c.runs(running, &t) {
+	templates := c.templates()
+	running := indexPods(c.podItems, c.selectorKeys(templates))
+	for _, t := range templates {
+		if running.runs(&t) {
 			continue
 		}
 		made := 0
@@ -109,23 +110,18 @@ func (c *completion) pods() {
 	}
 }
 
-// runs reports whether the input has pods of the workload: owned by it, or
-// selected by it in its namespace.
-func (c *completion) runs(pods []item[*corev1.Pod], t *template) bool {
+// runs reports whether there are pods of the workload: owned by it, or selected
+// by it in its namespace.
+func (x *podIndex) runs(t *template) bool {
+	if x.owned[target{t.kind, t.meta.Namespace, t.meta.Name}] {
+		return true
+	}
 	selector, err := metav1.LabelSelectorAsSelector(t.selector)
 	if err != nil || selector.Empty() {
-		selector = nil
+		return false
 	}
-	return slices.ContainsFunc(pods, func(p item[*corev1.Pod]) bool {
-		if p.obj.Namespace != t.meta.Namespace {
-			return false
-		}
-		for _, owner := range p.obj.OwnerReferences {
-			if owner.Kind == t.kind && owner.Name == t.meta.Name {
-				return true
-			}
-		}
-		return selector != nil && selector.Matches(labels.Set(p.obj.Labels))
+	return slices.ContainsFunc(x.candidates(t.meta.Namespace, matchLabels(t.selector)), func(pod *corev1.Pod) bool {
+		return selector.Matches(labels.Set(pod.Labels))
 	})
 }
 

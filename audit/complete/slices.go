@@ -16,12 +16,13 @@ import (
 // groups them.
 func (c *completion) endpointSlices() {
 	sortItems(c.podItems)
+	pods := indexPods(c.podItems, c.selectorKeys(nil))
 	for _, s := range c.services {
 		spec := &s.obj.Spec
 		if len(spec.Selector) == 0 || spec.Type == corev1.ServiceTypeExternalName || c.sliced[target{"Service", s.obj.Namespace, s.obj.Name}] {
 			continue
 		}
-		for i, slice := range c.slicesOf(s.obj) {
+		for i, slice := range slicesOf(s.obj, pods.candidates(s.obj.Namespace, spec.Selector)) {
 			slice.Name = fmt.Sprintf("%s-%05d", s.obj.Name, i)
 			c.add(slice, s.source)
 			c.madeSlices++
@@ -29,12 +30,12 @@ func (c *completion) endpointSlices() {
 	}
 }
 
-func (c *completion) slicesOf(svc *corev1.Service) []*discoveryv1.EndpointSlice {
+// slicesOf makes a service's slices of those of the pods that it selects.
+func slicesOf(svc *corev1.Service, pods []*corev1.Pod) []*discoveryv1.EndpointSlice {
 	var out []*discoveryv1.EndpointSlice
 	byPorts := map[string]*discoveryv1.EndpointSlice{}
-	for _, p := range c.podItems {
-		pod := p.obj
-		if pod.Namespace != svc.Namespace || pod.Status.PodIP == "" || !selects(svc.Spec.Selector, pod.Labels) ||
+	for _, pod := range pods {
+		if pod.Status.PodIP == "" || !selects(svc.Spec.Selector, pod.Labels) ||
 			pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 			continue
 		}

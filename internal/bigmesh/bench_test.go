@@ -1,0 +1,181 @@
+package bigmesh_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/mesh-audit/mesh-audit/audit"
+	"github.com/mesh-audit/mesh-audit/audit/complete"
+	"github.com/mesh-audit/mesh-audit/audit/load"
+	"github.com/mesh-audit/mesh-audit/audit/mesh"
+	"github.com/mesh-audit/mesh-audit/audit/result"
+	"github.com/mesh-audit/mesh-audit/audit/scope"
+	"github.com/mesh-audit/mesh-audit/audit/snapshot"
+	"github.com/mesh-audit/mesh-audit/audit/xds"
+	"github.com/mesh-audit/mesh-audit/internal/bigmesh"
+	"github.com/mesh-audit/mesh-audit/report"
+)
+
+// shapes are those that take less than a second or two each; docs/scale.md has
+// the figures of the larger ones, which are measured as processes.
+var shapes = []string{"open", "scoped", "shared", "unshared", "edge", "headless"}
+
+func snapshotOf(s bigmesh.Shape) *snapshot.Snapshot {
+	b := snapshot.NewBuilder()
+	for o := range s.Objects() {
+		b.Add(o, result.Source{})
+	}
+	return b.Build()
+}
+
+func jsonOf(b *testing.B, s bigmesh.Shape) []byte {
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	for o := range s.Objects() {
+		if err := e.Encode(o); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return text.Bytes()
+}
+
+// cpu is the processor time that this process has used, user and system.
+func cpu(b *testing.B) time.Duration {
+	var use syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &use); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(use.Utime.Nano() + use.Stime.Nano())
+}
+
+// each runs a stage for every shape; prepare is not measured. Beside the usual
+// columns it reports the processor time, since some stages use all processors
+// and the garbage collector always does.
+func each(b *testing.B, stage func(b *testing.B, s bigmesh.Shape) (run func())) {
+	for _, name := range shapes {
+		b.Run(name, func(b *testing.B) {
+			run := stage(b, bigmesh.Shapes[name])
+			b.ReportAllocs()
+			start := cpu(b)
+			for b.Loop() {
+				run()
+			}
+			b.ReportMetric(float64(cpu(b)-start)/float64(b.N)/1e6, "cpu-ms/op")
+		})
+	}
+}
+
+// BenchmarkLoad decodes JSON documents.
+func BenchmarkLoad(b *testing.B) {
+	each(b, func(b *testing.B, s bigmesh.Shape) func() {
+		text := jsonOf(b, s)
+		b.SetBytes(int64(len(text)))
+		return func() { loaded(b, text) }
+	})
+}
+
+func loaded(b *testing.B, text []byte) *load.Result {
+	r, err := load.Bytes(b.Context(), "mesh.json", text, "")
+	if err != nil || len(r.Diagnostics) > 0 {
+		b.Fatal(err, r.Diagnostics)
+	}
+	return r
+}
+
+// BenchmarkSnapshot compacts what was loaded, and completes it (in vain).
+func BenchmarkSnapshot(b *testing.B) {
+	each(b, func(b *testing.B, s bigmesh.Shape) func() {
+		r := loaded(b, jsonOf(b, s))
+		return func() {
+			complete.Apply(r, complete.Options{})
+			r.Snapshot()
+		}
+	})
+}
+
+// BenchmarkMesh makes the registry and the proxies.
+func BenchmarkMesh(b *testing.B) {
+	each(b, func(_ *testing.B, s bigmesh.Shape) func() {
+		snap := snapshotOf(s)
+		return func() { mesh.New(snap) }
+	})
+}
+
+// BenchmarkScope finds the scope of every proxy.
+func BenchmarkScope(b *testing.B) {
+	each(b, func(_ *testing.B, s bigmesh.Shape) func() {
+		view := mesh.New(snapshotOf(s)).Views[0]
+		return func() {
+			scoper := scope.NewScoper(view, scope.NewRecorder())
+			for _, p := range view.Proxies {
+				scoper.For(p)
+			}
+		}
+	})
+}
+
+// BenchmarkXDS makes the resources of every proxy, its scope included.
+func BenchmarkXDS(b *testing.B) {
+	each(b, func(_ *testing.B, s bigmesh.Shape) func() {
+		view := mesh.New(snapshotOf(s)).Views[0]
+		return func() {
+			rec := scope.NewRecorder()
+			xds.New(view, scope.NewScoper(view, rec), rec).Project(view.Proxies, func(int) {})
+		}
+	})
+}
+
+// BenchmarkRun is from a snapshot to the result.
+func BenchmarkRun(b *testing.B) {
+	each(b, func(b *testing.B, s bigmesh.Shape) func() {
+		snap := snapshotOf(s)
+		return func() { audited(b, snap) }
+	})
+}
+
+func audited(b *testing.B, snap *snapshot.Snapshot) *result.Audit {
+	a, err := audit.Run(snap, audit.Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return a
+}
+
+// BenchmarkReport writes the table, and JSON without and with resources.
+func BenchmarkReport(b *testing.B) {
+	formats := map[string]func(*result.Audit) error{
+		"table":     func(a *result.Audit) error { return report.Scope(io.Discard, a, report.ScopeOptions{}) },
+		"json":      func(a *result.Audit) error { return report.JSON(io.Discard, a, report.DataOptions{}) },
+		"resources": func(a *result.Audit) error { return report.JSON(io.Discard, a, report.DataOptions{Resources: true}) },
+	}
+	for name, write := range formats {
+		b.Run(name, func(b *testing.B) {
+			each(b, func(b *testing.B, s bigmesh.Shape) func() {
+				a := audited(b, snapshotOf(s))
+				return func() {
+					if err := write(a); err != nil {
+						b.Fatal(err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// BenchmarkWhole is from JSON to the table.
+func BenchmarkWhole(b *testing.B) {
+	each(b, func(b *testing.B, s bigmesh.Shape) func() {
+		text := jsonOf(b, s)
+		return func() {
+			r := loaded(b, text)
+			complete.Apply(r, complete.Options{})
+			if err := report.Scope(io.Discard, audited(b, r.Snapshot()), report.ScopeOptions{}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
