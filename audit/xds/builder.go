@@ -10,6 +10,7 @@ package xds
 
 import (
 	"google.golang.org/protobuf/proto"
+	meshconfig "istio.io/api/mesh/v1alpha1"
 
 	"github.com/mesh-audit/mesh-audit/audit/mesh"
 	"github.com/mesh-audit/mesh-audit/audit/result"
@@ -24,13 +25,15 @@ type Builder struct {
 	rec    scope.Recorder
 	gaps   []result.Gap // what could not be modelled
 
-	patches     *patchIndex                   // EnvoyFilters; nil: not read yet
-	patchValues map[*envoyPatch]proto.Message // decoded; nil: not yet
-	routes      *routeMemo
-	looked      lookupMemo
-	listeners   listenerMemo
-	memo        *clusterMemo                  // clusters and load assignments; nil: none built yet
-	discovered  map[*result.Resource][]string // extension configs that a listener refers to
+	patches       *patchIndex                   // EnvoyFilters; nil: not read yet
+	patchValues   map[*envoyPatch]proto.Message // decoded; nil: not yet
+	routes        *routeMemo
+	looked        lookupMemo
+	listeners     listenerMemo
+	inboundShapes map[string]*inboundShape
+	configTexts   map[*meshconfig.ProxyConfig]string // what listeners read of them
+	memo          *clusterMemo                       // clusters and load assignments; nil: none built yet
+	discovered    map[*result.Resource][]string      // extension configs that a listener refers to
 }
 
 // New makes a Builder that tells rec of each decision.

@@ -29,15 +29,24 @@ import (
 // noteExtensions keeps what extension configurations a listener refers to, for
 // ExtensionConfigs. Nothing is looked at where nothing could be referred to.
 func (b *Builder) noteExtensions(r *result.Resource, l *listenerv3.Listener) {
-	if len(b.view.EnvoyFilters) == 0 && (b.view.Policies == nil || len(b.view.Policies.WasmPlugins) == 0) {
+	if !b.mayDiscover() {
 		return
 	}
 	if names := discoveredConfigs(l); len(names) > 0 {
-		if b.discovered == nil {
-			b.discovered = map[*result.Resource][]string{}
-		}
-		b.discovered[r] = names
+		b.noteDiscovered(r, names)
 	}
+}
+
+// mayDiscover reports that there is something that could be left to ECDS.
+func (b *Builder) mayDiscover() bool {
+	return len(b.view.EnvoyFilters) > 0 || b.view.Policies != nil && len(b.view.Policies.WasmPlugins) > 0
+}
+
+func (b *Builder) noteDiscovered(r *result.Resource, names []string) {
+	if b.discovered == nil {
+		b.discovered = map[*result.Resource][]string{}
+	}
+	b.discovered[r] = names
 }
 
 // discoveredConfigs are the names of the filters whose config a listener

@@ -53,23 +53,20 @@ func (b *Builder) InboundListeners(s *scope.Scope, p *mesh.Proxy) []*result.Reso
 	}
 	in := &inboundBuilder{Builder: b, s: s, p: p, mtls: b.view.WorkloadMTLS(p.Namespace, p.Labels), patches: b.patchesFor(p)}
 	in.ports = in.inboundPorts()
+	if virtual, ok := in.sharedVirtual(); ok {
+		return []*result.Resource{virtual}
+	}
 	var out []*result.Resource
-	virtual := &inboundChains{}
 	for _, port := range in.ports {
-		chains := in.chains(port)
-		if !port.toPort {
-			virtual.add(chains)
-			continue
+		if port.toPort {
+			chains := in.chains(port)
+			l := in.listener(listenerName(port.bind[0], port.target), port.bind, port.target, true, chains)
+			out = append(out, in.resource(l, chains.origins, []result.ReasonID{port.because}))
 		}
-		l := in.listener(listenerName(port.bind[0], port.target), port.bind, port.target, true, chains)
-		out = append(out, in.resource(l, chains, []result.ReasonID{port.because}))
 	}
 	if p.Metadata.Interception != "NONE" {
-		all := in.passthroughChains()
-		all.add(virtual)
-		number := int(b.view.Config.GetProxyInboundListenPort())
-		l := in.listener(virtualInboundName, wildcards(p), number, false, all)
-		out = append(out, in.resource(l, all, in.reasons()))
+		l, origins, _ := in.virtual()
+		out = append(out, in.resource(l, origins, in.reasons()))
 	}
 	for _, a := range b.addedListeners(in.patches, networking.EnvoyFilter_SIDECAR_INBOUND) {
 		added := &result.Resource{
@@ -84,6 +81,25 @@ func (b *Builder) InboundListeners(s *scope.Scope, p *mesh.Proxy) []*result.Reso
 	return out
 }
 
+// virtual makes virtualInbound; ports has the index of the port that a chain is
+// for, nothing for those that take what no port does.
+func (in *inboundBuilder) virtual() (l *listenerv3.Listener, origins map[*listenerv3.FilterChain]chainOrigin, ports map[*listenerv3.FilterChain]int) {
+	all := in.passthroughChains()
+	ports = map[*listenerv3.FilterChain]int{}
+	for i, port := range in.ports {
+		if port.toPort {
+			continue
+		}
+		chains := in.chains(port)
+		for _, fc := range chains.list {
+			ports[fc] = i
+		}
+		all.add(chains)
+	}
+	number := int(in.view.Config.GetProxyInboundListenPort())
+	return in.listener(virtualInboundName, wildcards(in.p), number, false, all), all.origins, ports
+}
+
 func (in *inboundBuilder) reasons() []result.ReasonID {
 	ids := []result.ReasonID{in.rec.Included(result.Reason{Rule: "IN-6", Text: "traffic is redirected to the proxy"})}
 	for _, port := range in.ports {
@@ -95,8 +111,8 @@ func (in *inboundBuilder) reasons() []result.ReasonID {
 }
 
 // resource patches a listener; nil: a patch removes it.
-func (in *inboundBuilder) resource(l *listenerv3.Listener, chains *inboundChains, because []result.ReasonID) *result.Resource {
-	l, origins := in.patchListener(l, chains.origins, in.patches, networking.EnvoyFilter_SIDECAR_INBOUND)
+func (in *inboundBuilder) resource(l *listenerv3.Listener, origins map[*listenerv3.FilterChain]chainOrigin, because []result.ReasonID) *result.Resource {
+	l, origins = in.patchListener(l, origins, in.patches, networking.EnvoyFilter_SIDECAR_INBOUND)
 	if l == nil {
 		return nil
 	}

@@ -260,7 +260,7 @@ func (in *inboundBuilder) inlineRoutes(port *inboundPort) *routev3.RouteConfigur
 			Routes: []*routev3.Route{{
 				Name:      "default",
 				Match:     &routev3.RouteMatch{PathSpecifier: &routev3.RouteMatch_Prefix{Prefix: "/"}},
-				Decorator: &routev3.Decorator{Operation: hostPort(port.host, port.port.Number) + "/*"},
+				Decorator: &routev3.Decorator{Operation: port.operation()},
 				Action:    &routev3.Route_Route{Route: action},
 			}},
 		}},
@@ -271,6 +271,9 @@ func (in *inboundBuilder) inlineRoutes(port *inboundPort) *routev3.RouteConfigur
 	}
 	return routes
 }
+
+// operation names the port's routes in traces.
+func (port *inboundPort) operation() string { return hostPort(port.host, port.port.Number) + "/*" }
 
 // tcpFiltersOf are the network filters of a chain that is not HTTP.
 func (in *inboundBuilder) tcpFiltersOf(port *inboundPort) []*listenerv3.Filter {

@@ -87,8 +87,7 @@ type listenerShape struct {
 	others map[string]map[string]*Listener
 	last   struct {
 		proxy *mesh.Proxy
-		key   string
-		own   ownSizes
+		key   sizingKey
 	}
 }
 
@@ -101,15 +100,20 @@ func (l *Listener) BytesFor(p *mesh.Proxy) int64 {
 	if of == nil {
 		return l.Bytes
 	}
-	return of.tags.bytesFor(l.shape.last.own)
+	return of.tags.bytesFor(l.shape.sizingKey(p).own)
+}
+
+// sizingKey is what the listeners' bytes for p depend on.
+func (s *listenerShape) sizingKey(p *mesh.Proxy) sizingKey {
+	if s.last.proxy != p {
+		s.last.proxy, s.last.key = p, sizingKey{s.b.listenerKeyOf(s.s, p), ownSizesOf(p)}
+	}
+	return s.last.key
 }
 
 // listener is l as proxies like p get it; nil: they do not.
 func (s *listenerShape) listener(l *Listener, p *mesh.Proxy) *Listener {
-	if s.last.proxy != p {
-		s.last.proxy, s.last.key, s.last.own = p, s.b.listenerKeyOf(s.s, p), ownSizesOf(p)
-	}
-	key := s.last.key
+	key := s.sizingKey(p).shape
 	if key == s.key {
 		return l
 	}
@@ -224,24 +228,34 @@ func tagSites(l *listenerv3.Listener) []tagSite {
 	for _, fc := range chains {
 		for _, f := range fc.Filters {
 			m := &hcmv3.HttpConnectionManager{}
-			if !f.GetTypedConfig().MessageIs(m) || f.GetTypedConfig().UnmarshalTo(m) != nil || m.Tracing == nil {
+			if !f.GetTypedConfig().MessageIs(m) || f.GetTypedConfig().UnmarshalTo(m) != nil {
 				continue
 			}
-			site := tagSite{
-				sizes: []int{
+			if site := tracingSite(m); site != nil {
+				site.sizes = []int{
 					proto.Size(m.Tracing), proto.Size(m), proto.Size(f.GetTypedConfig()), proto.Size(f), proto.Size(fc),
-				},
-				provider: providerSizes(m.Tracing.Provider),
-			}
-			for _, tag := range m.Tracing.CustomTags {
-				site.tags = site.tags || tag.Tag == serviceTags[0] && tag.GetLiteral() != nil
-			}
-			if site.tags || site.provider != nil {
-				sites = append(sites, site)
+				}
+				sites = append(sites, *site)
 			}
 		}
 	}
 	return sites
+}
+
+// tracingSite says what in a connection manager's tracing depends on the proxy,
+// without sizes; nil: nothing.
+func tracingSite(m *hcmv3.HttpConnectionManager) *tagSite {
+	if m.Tracing == nil {
+		return nil
+	}
+	site := &tagSite{provider: providerSizes(m.Tracing.Provider)}
+	for _, tag := range m.Tracing.CustomTags {
+		site.tags = site.tags || tag.Tag == serviceTags[0] && tag.GetLiteral() != nil
+	}
+	if !site.tags && site.provider == nil {
+		return nil
+	}
+	return site
 }
 
 // providerSizes are the sizes of the messages around a tracing provider's

@@ -27,16 +27,26 @@ type chainOrigin struct {
 // listenerPartsOf takes a listener apart: one part for each filter chain, the
 // default one included, with the origin of each (parts.md).
 func listenerPartsOf(l *listenerv3.Listener, origins map[*listenerv3.FilterChain]chainOrigin) []result.Part {
-	var parts []result.Part
+	parts, _ := listenerChains(l, origins)
+	return parts
+}
+
+// listenerChains are the parts, and the chains that they are of.
+func listenerChains(l *listenerv3.Listener, origins map[*listenerv3.FilterChain]chainOrigin) (parts []result.Part, chains []*listenerv3.FilterChain) {
+	type chainPart struct {
+		result.Part
+		chain *listenerv3.FilterChain
+	}
+	list := make([]chainPart, 0, len(l.FilterChains)+1)
 	add := func(fc *listenerv3.FilterChain, match string) {
 		origin := origins[fc]
-		parts = append(parts, result.Part{
+		list = append(list, chainPart{result.Part{
 			Match:   &match,
 			To:      chainTargets(fc),
 			By:      origin.by,
 			Service: origin.service,
 			Bytes:   int64(proto.Size(fc)),
-		})
+		}, fc})
 	}
 	for _, fc := range l.FilterChains {
 		add(fc, chainMatch(fc.FilterChainMatch))
@@ -44,25 +54,26 @@ func listenerPartsOf(l *listenerv3.Listener, origins map[*listenerv3.FilterChain
 	if l.DefaultFilterChain != nil {
 		add(l.DefaultFilterChain, "default")
 	}
-	sortChainParts(parts)
-	return parts
+	slices.SortStableFunc(list, func(x, y chainPart) int { return compareChainParts(&x.Part, &y.Part) })
+	for i := range list {
+		parts, chains = append(parts, list[i].Part), append(chains, list[i].chain)
+	}
+	return parts, chains
 }
 
-// sortChainParts orders chains by match, then by what the part says in JSON.
-func sortChainParts(parts []result.Part) {
-	canonical := func(p result.Part) string {
+// compareChainParts orders chains by match, then by what the part says in JSON.
+func compareChainParts(x, y *result.Part) int {
+	canonical := func(p *result.Part) string {
 		text, _ := json.Marshal(struct {
 			Match *string  `json:"match,omitempty"`
 			To    []string `json:"to,omitempty"`
 		}{p.Match, p.To})
 		return string(text)
 	}
-	slices.SortStableFunc(parts, func(x, y result.Part) int {
-		if c := cmp.Compare(*x.Match, *y.Match); c != 0 {
-			return c
-		}
-		return cmp.Compare(canonical(x), canonical(y))
-	})
+	if c := cmp.Compare(*x.Match, *y.Match); c != 0 {
+		return c
+	}
+	return cmp.Compare(canonical(x), canonical(y))
 }
 
 // chainTargets names what a chain leads to, sorted.

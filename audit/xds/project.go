@@ -2,6 +2,7 @@ package xds
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -68,28 +69,52 @@ func (b *Builder) Project(proxies []*mesh.Proxy, progress func(done int)) *Proje
 // a single proxy's difference.
 type shared struct {
 	result.Resources
-	listeners []*Listener // same order as Resources.LDS; nil for a router
+	listeners []*Listener            // same order as Resources.LDS; nil for a router
+	byAddress map[string][]*Listener // those that the proxy with the address does not get
+	sizings   map[sizingKey]*sizing
 	routeUses map[string]int
 	counts    result.Counts
 	bytes     result.Bytes
 }
+
+// sizingKey is what the bytes of a scope's listeners depend on.
+type sizingKey struct {
+	shape string // listenerKeyOf
+	own   ownSizes
+}
+
+// sizing is the listeners that weigh otherwise for some of a scope's proxies.
+type sizing struct {
+	resized []result.Resized
+	growth  int64  // sum of the differences
+	text    string // equal where resized is
+}
+
+// ownPart is what proxies have beside the scope's resources.
+type ownPart struct {
+	result.Resources
+	text string // equal for the same names and bytes
+}
+
+// groupKey is equal for proxies of one workload with the same config.
+type groupKey struct{ namespace, workload, own, sizing, without string }
 
 func (b *Builder) projectScope(s *scope.Scope, members []*mesh.Proxy) *ScopeResult {
 	sh := b.share(s, members[0])
 	out := &ScopeResult{scope: s}
 	out.Resources = sh.Resources
 	out.By, out.Text = describe(s)
-	own := map[string]result.Resources{}
-	groups := map[string]*GroupResult{}
+	own := map[string]*ownPart{}
+	groups := map[groupKey]*GroupResult{}
 	for _, p := range members {
 		key := inboundKey(s, p)
-		inbound, ok := own[key]
-		if !ok {
-			inbound = b.inbound(s, p, sh)
-			own[key] = inbound
+		part := own[key]
+		if part == nil {
+			part = &ownPart{Resources: b.inbound(s, p, sh)}
+			part.text = identity(&part.Resources)
+			own[key] = part
 		}
-		group := sh.group(p, inbound)
-		id := groupIdentity(group)
+		group, id := sh.group(p, part)
 		if known := groups[id]; known != nil {
 			known.Members = append(known.Members, p)
 			known.Proxies++
@@ -104,7 +129,7 @@ func (b *Builder) projectScope(s *scope.Scope, members []*mesh.Proxy) *ScopeResu
 
 // share builds what all proxies of the scope get, with p as their representative.
 func (b *Builder) share(s *scope.Scope, p *mesh.Proxy) *shared {
-	sh := &shared{routeUses: map[string]int{}}
+	sh := &shared{routeUses: map[string]int{}, byAddress: map[string][]*Listener{}, sizings: map[sizingKey]*sizing{}}
 	sh.CDS = b.OutboundClusters(s, p)
 	sh.EDS = b.LoadAssignments(s, p, sh.CDS)
 	if nds := b.NameTable(s, p); nds != nil {
@@ -120,6 +145,9 @@ func (b *Builder) share(s *scope.Scope, p *mesh.Proxy) *shared {
 		slices.SortStableFunc(sh.listeners, func(x, y *Listener) int { return cmp.Compare(x.Name, y.Name) })
 		for _, l := range sh.listeners {
 			sh.LDS = append(sh.LDS, &l.Resource)
+			if l.OwnAddress != "" {
+				sh.byAddress[l.OwnAddress] = append(sh.byAddress[l.OwnAddress], l)
+			}
 			names = append(names, l.Routes...)
 			for _, r := range l.Routes {
 				sh.routeUses[r]++
@@ -171,11 +199,12 @@ func (sh *shared) count() {
 }
 
 // group tells p's counts and bytes: the scope's, plus its own, less what it is
-// without, with what weighs otherwise for it.
-func (sh *shared) group(p *mesh.Proxy, own result.Resources) *GroupResult {
+// without, with what weighs otherwise for it. Proxies with the same key are in
+// the same group.
+func (sh *shared) group(p *mesh.Proxy, own *ownPart) (*GroupResult, groupKey) {
 	g := &GroupResult{}
 	g.Kind, g.Namespace, g.Workload, g.Proxies = p.Kind.String(), p.Namespace, p.Workload, 1
-	g.Resources = own
+	g.Resources = own.Resources
 	g.Counts, g.Bytes = sh.counts, sh.bytes
 	for _, t := range result.Types {
 		for _, r := range *own.Of(t) {
@@ -184,24 +213,54 @@ func (sh *shared) group(p *mesh.Proxy, own result.Resources) *GroupResult {
 			g.add(t, r.Bytes)
 		}
 	}
-	lost := map[string]int{}
-	for _, l := range sh.listeners {
-		if l.OwnAddress != "" && len(p.IPs) > 0 && p.IPs[0] == l.OwnAddress {
-			g.Without.LDS = append(g.Without.LDS, l.Name)
-			g.Counts.LDS--
-			g.add("lds", -l.Bytes)
-			for _, r := range l.Routes {
-				lost[r]++
+	weighs := sh.sizingFor(p)
+	g.Resized.LDS = weighs.resized
+	g.add("lds", weighs.growth)
+	if len(p.IPs) > 0 {
+		sh.drop(g, sh.byAddress[p.IPs[0]])
+	}
+	without := append(append(slices.Clip(g.Without.LDS), ""), g.Without.RDS...)
+	return g, groupKey{g.Namespace, g.Workload, own.text, weighs.text, strings.Join(without, "\x00")}
+}
+
+// sizingFor tells which listeners weigh otherwise for a proxy.
+func (sh *shared) sizingFor(p *mesh.Proxy) *sizing {
+	key := sizingKey{}
+	if i := slices.IndexFunc(sh.listeners, func(l *Listener) bool { return l.shape != nil }); i >= 0 {
+		key = sh.listeners[i].shape.sizingKey(p)
+	}
+	known := sh.sizings[key]
+	if known == nil {
+		known = &sizing{}
+		for _, l := range sh.listeners {
+			if bytes := l.BytesFor(p); bytes != l.Bytes {
+				known.resized = append(known.resized, result.Resized{Name: l.Name, Bytes: bytes})
+				known.growth += bytes - l.Bytes
+				known.text += fmt.Sprintf("%q %d,", l.Name, bytes)
 			}
-			continue
 		}
-		if bytes := l.BytesFor(p); bytes != l.Bytes {
-			g.Resized.LDS = append(g.Resized.LDS, result.Resized{Name: l.Name, Bytes: bytes})
-			g.add("lds", bytes-l.Bytes)
+		sh.sizings[key] = known
+	}
+	return known
+}
+
+// drop leaves out the listeners of the pod's own address.
+func (sh *shared) drop(g *GroupResult, listeners []*Listener) {
+	lost := map[string]int{}
+	for _, l := range listeners {
+		bytes := l.Bytes
+		if i := slices.IndexFunc(g.Resized.LDS, func(r result.Resized) bool { return r.Name == l.Name }); i >= 0 {
+			bytes = g.Resized.LDS[i].Bytes
+			g.Resized.LDS = slices.Delete(slices.Clone(g.Resized.LDS), i, i+1)
+		}
+		g.Without.LDS = append(g.Without.LDS, l.Name)
+		g.Counts.LDS--
+		g.add("lds", -bytes)
+		for _, r := range l.Routes {
+			lost[r]++
 		}
 	}
 	sh.dropRoutes(g, lost)
-	return g
 }
 
 // dropRoutes leaves out the route configurations that only listeners of the
@@ -257,28 +316,15 @@ func inboundKey(s *scope.Scope, p *mesh.Proxy) string {
 	return k.String()
 }
 
-// groupIdentity is equal for proxies of one workload with the same config.
-func groupIdentity(g *GroupResult) string {
+// identity is equal for resources with the same names and bytes.
+func identity(r *result.Resources) string {
 	var k strings.Builder
-	field := func(v string) { k.WriteString(strconv.Quote(v)) }
-	field(g.Namespace)
-	field(g.Workload)
 	for _, t := range result.Types {
-		for _, r := range *g.Resources.Of(t) {
-			field(r.Name)
-			field(strconv.FormatInt(r.Bytes, 10))
+		for _, r := range *r.Of(t) {
+			k.WriteString(strconv.Quote(r.Name))
+			k.WriteString(strconv.FormatInt(r.Bytes, 10))
 		}
-		field("")
-	}
-	for _, names := range [][]string{g.Without.LDS, g.Without.RDS} {
-		for _, n := range names {
-			field(n)
-		}
-		field("")
-	}
-	for _, r := range g.Resized.LDS {
-		field(r.Name)
-		field(strconv.FormatInt(r.Bytes, 10))
+		k.WriteByte(';')
 	}
 	return k.String()
 }
