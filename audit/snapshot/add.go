@@ -41,7 +41,7 @@ func (b *Builder) addCore(obj runtime.Object, src result.Source) bool {
 		m.Namespace = ""
 		b.snap.Namespaces = append(b.snap.Namespaces, Namespace{Meta: m})
 	case *corev1.Node:
-		m := b.metaFiltered("Node", &o.ObjectMeta, src, keepPodAnnotation)
+		m := b.metaOf("Node", &o.ObjectMeta, src)
 		m.Namespace = ""
 		b.snap.Nodes = append(b.snap.Nodes, Node{Meta: m})
 	case *corev1.Service:

@@ -63,34 +63,18 @@ func (b *Builder) AddUnmodelled(m Meta) {
 
 // metaOf keeps what the model reads of an object's metadata.
 func (b *Builder) metaOf(kind string, m *metav1.ObjectMeta, src result.Source) Meta {
-	return b.metaFiltered(kind, m, src, keepAnnotation)
-}
-
-func (b *Builder) metaFiltered(kind string, m *metav1.ObjectMeta, src result.Source, keep func(string) bool) Meta {
 	meta := Meta{
 		Kind:        kind,
 		Namespace:   b.intern.string(m.Namespace),
 		Name:        strings.Clone(m.Name),
 		Labels:      b.intern.labels(m.Labels),
-		Annotations: b.intern.annotations(m.Annotations, keep),
+		Annotations: b.intern.annotations(m.Annotations, keepAnnotation),
 		Source:      src,
 	}
 	if !m.CreationTimestamp.IsZero() {
 		meta.Created = m.CreationTimestamp.Unix()
 	}
 	return meta
-}
-
-// keepAnnotation drops the copy of the whole object that kubectl apply leaves.
-func keepAnnotation(key string) bool {
-	return key != corev1.LastAppliedConfigAnnotation
-}
-
-// keepPodAnnotation keeps what Istio may read of a pod's annotations: pods
-// carry many others, and there are many pods.
-func keepPodAnnotation(key string) bool {
-	domain, _, found := strings.Cut(key, "/")
-	return found && (domain == "istio.io" || strings.HasSuffix(domain, ".istio.io"))
 }
 
 // istioConfig is a Config of each kind that keeps its own list.

@@ -67,7 +67,7 @@ func TestPod(t *testing.T) {
 		Spec: corev1.PodSpec{
 			Containers: []corev1.Container{
 				{Name: "web", Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 8080}}},
-				{Name: "istio-proxy", Env: []corev1.EnvVar{{Name: "A", Value: "1"}, {Name: "B", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}}},
+				{Name: "istio-proxy", Env: []corev1.EnvVar{{Name: "ISTIO_META_A", Value: "1"}, {Name: "ISTIO_META_B", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}}},
 			},
 			InitContainers: []corev1.Container{
 				{Name: "once", Ports: []corev1.ContainerPort{{ContainerPort: 1}}},
@@ -88,7 +88,7 @@ func TestPod(t *testing.T) {
 		Owner: snapshot.OwnerRef{Kind: "ReplicaSet", Name: "web-1"}, Generated: true,
 		IPs: []string{"10.0.0.1", "fd00::1"}, Ready: true,
 		Ports: []snapshot.ContainerPort{{Name: "http", Port: 8080, Protocol: "TCP", Container: "web"}, {Port: 9, Protocol: "UDP", Container: "side"}},
-		Proxy: &snapshot.ProxyContainer{Env: []snapshot.EnvVar{{Name: "A", Value: "1"}, {Name: "B", From: "fieldRef metadata.name"}}},
+		Proxy: &snapshot.ProxyContainer{Env: []snapshot.EnvVar{{Name: "ISTIO_META_A", Value: "1"}, {Name: "ISTIO_META_B", From: "fieldRef metadata.name"}}},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

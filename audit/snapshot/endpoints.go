@@ -14,7 +14,7 @@ import (
 
 func (b *Builder) addSlice(o *discoveryv1.EndpointSlice, src result.Source) {
 	s := EndpointSlice{
-		Meta:        b.metaFiltered("EndpointSlice", &o.ObjectMeta, src, keepPodAnnotation),
+		Meta:        b.metaOf("EndpointSlice", &o.ObjectMeta, src),
 		Service:     b.intern.string(o.Labels[discoveryv1.LabelServiceName]),
 		AddressType: b.intern.string(string(o.AddressType)),
 	}
@@ -99,7 +99,7 @@ func (b *Builder) addEndpoints(o *corev1.Endpoints, src result.Source) {
 		return
 	}
 	var legacy legacyEndpoints
-	meta := b.metaFiltered("Endpoints", &o.ObjectMeta, src, keepPodAnnotation)
+	meta := b.metaOf("Endpoints", &o.ObjectMeta, src)
 	for _, subset := range o.Subsets {
 		families := map[string][]SliceEndpoint{}
 		b.mirror(families, subset.Addresses, &yes)

@@ -11,10 +11,11 @@ import (
 type interner struct {
 	strings map[string]string
 	sets    map[string]map[string]string // by canonical text
+	configs map[string]string            // what is allowed of the ProxyConfigs seen
 }
 
 func newInterner() interner {
-	return interner{strings: map[string]string{}, sets: map[string]map[string]string{}}
+	return interner{strings: map[string]string{}, sets: map[string]map[string]string{}, configs: map[string]string{}}
 }
 
 // string returns s, or an equal string seen before.
@@ -28,6 +29,16 @@ func (in *interner) string(s string) string {
 	v := strings.Clone(s)
 	in.strings[v] = v
 	return v
+}
+
+// config returns what is allowed of the text of a ProxyConfig.
+func (in *interner) config(text string) string {
+	out, ok := in.configs[text]
+	if !ok {
+		out = allowedConfig(text, proxyConfigMessage)
+		in.configs[strings.Clone(text)] = out
+	}
+	return out
 }
 
 // labels returns a map equal to m that must not be changed; nil if m is empty.
@@ -54,7 +65,11 @@ func (in *interner) annotations(m map[string]string, keep func(string) bool) map
 	}
 	set := make(map[string]string, len(keys))
 	for _, k := range keys {
-		set[in.string(k)] = in.string(m[k])
+		v := m[k]
+		if k == "proxy.istio.io/config" {
+			v = in.config(v)
+		}
+		set[in.string(k)] = in.string(v)
 	}
 	in.sets[text.String()] = set
 	return set

@@ -17,7 +17,7 @@ const AssumedAnnotation = "mesh-audit/assumed"
 
 func (b *Builder) addPod(o *corev1.Pod, src result.Source) {
 	p := Pod{
-		Meta:           b.metaFiltered("Pod", &o.ObjectMeta, src, keepPodAnnotation),
+		Meta:           b.metaOf("Pod", &o.ObjectMeta, src),
 		Owner:          b.owner(&o.ObjectMeta),
 		Generated:      o.GenerateName != "",
 		Node:           b.intern.string(o.Spec.NodeName),
@@ -135,7 +135,7 @@ func (b *Builder) proxyOf(spec *corev1.PodSpec) *ProxyContainer {
 	if c == nil {
 		return nil
 	}
-	p := &ProxyContainer{Image: b.intern.string(c.Image), Native: native, Env: b.env(c.Env)}
+	p := &ProxyContainer{Image: b.intern.string(c.Image), Native: native, Env: b.env(agentEnvironment(c.Env))}
 	for _, a := range c.Args {
 		p.Args = append(p.Args, b.intern.string(a))
 	}
@@ -148,9 +148,13 @@ func (b *Builder) env(env []corev1.EnvVar) []EnvVar {
 	}
 	vars := make([]EnvVar, 0, len(env))
 	for i := range env {
+		value := env[i].Value
+		if env[i].Name == "PROXY_CONFIG" {
+			value = b.intern.config(value)
+		}
 		vars = append(vars, EnvVar{
 			Name:  b.intern.string(env[i].Name),
-			Value: b.intern.string(env[i].Value),
+			Value: b.intern.string(value),
 			From:  b.intern.string(valueFrom(env[i].ValueFrom)),
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"google.golang.org/protobuf/reflect/protoreflect"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -14,7 +15,7 @@ import (
 
 func (b *Builder) addWorkload(kind string, m *metav1.ObjectMeta, replicas int, podLabels map[string]string, src result.Source) {
 	b.snap.Workloads = append(b.snap.Workloads, Workload{
-		Meta:      b.metaFiltered(kind, m, src, keepPodAnnotation),
+		Meta:      b.metaOf(kind, m, src),
 		Owner:     b.owner(m),
 		Replicas:  max(replicas, 0),
 		PodLabels: b.intern.labels(podLabels),
@@ -32,7 +33,7 @@ func (b *Builder) addIstiod(o *appsv1.Deployment, src result.Source) {
 		PodLabels: b.intern.labels(o.Spec.Template.Labels),
 		Image:     c.Image,
 		Args:      slices.Clone(c.Args),
-		Env:       b.env(c.Env),
+		Env:       istiodEnvironment(b.env(c.Env)),
 		Replicas:  max(count(o.Spec.Replicas), 0),
 		Resources: *c.Resources.DeepCopy(),
 	})
@@ -73,8 +74,22 @@ func (b *Builder) addConfigMap(o *corev1.ConfigMap, src result.Source) bool {
 	if !MeshConfigMap(o.Name, o.Data) {
 		return false
 	}
-	b.snap.ConfigMaps = append(b.snap.ConfigMaps, ConfigMap{Meta: b.metaOf("ConfigMap", &o.ObjectMeta, src), Data: o.Data})
+	b.snap.ConfigMaps = append(b.snap.ConfigMaps, ConfigMap{Meta: b.metaOf("ConfigMap", &o.ObjectMeta, src), Data: allowedData(o.Data)})
 	return true
+}
+
+// allowedData is what the model reads of a mesh ConfigMap.
+func allowedData(data map[string]string) map[string]string {
+	var out map[string]string
+	for key, message := range map[string]protoreflect.MessageDescriptor{"mesh": meshConfigMessage, "meshNetworks": meshNetworksMessage} {
+		if text, ok := data[key]; ok {
+			if out == nil {
+				out = map[string]string{}
+			}
+			out[key] = allowedConfig(text, message)
+		}
+	}
+	return out
 }
 
 // addWebhook keeps the configuration if it injects sidecars.
