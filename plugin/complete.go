@@ -38,6 +38,9 @@ func newCompleteCommand(g *global) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if read.Saved != nil {
+				return usageError("a snapshot is completed already: complete reads manifests")
+			}
 			complete.Apply(read, complete.Options{Overrides: overrides})
 			if err := complete.Write(g.streams.Out, read); err != nil {
 				return err

@@ -41,7 +41,7 @@ type inputFlags struct {
 
 func (f *inputFlags) add(cmd *cobra.Command, live bool) {
 	flags := cmd.Flags()
-	flags.StringSliceVarP(&f.filenames, "filename", "f", nil, "File, directory or glob of manifests, or - for standard input; may be given several times")
+	flags.StringSliceVarP(&f.filenames, "filename", "f", nil, "File, directory or glob of manifests, a saved snapshot, or - for standard input; may be given several times")
 	flags.BoolVarP(&f.recursive, "recursive", "R", false, "Read the directories of -f recursively")
 	flags.StringVarP(&f.kustomize, "kustomize", "k", "", "Directory with a kustomization to build and read")
 	flags.BoolVar(&f.demo, "demo", false, "Use the demo mesh that is built into the plugin")
@@ -49,7 +49,7 @@ func (f *inputFlags) add(cmd *cobra.Command, live bool) {
 	flags.StringVar(&f.meshConfig, "mesh-config", "", "File with the mesh config (the mesh key of the istio ConfigMap) to use instead of the one found")
 	flags.StringArrayVar(&f.setEnv, "set-env", nil, "KEY=VALUE of an istiod environment variable, on top of those found; may be given several times")
 	flags.StringVar(&f.revision, "revision", "", "Audit only the proxies of this istiod revision")
-	_ = cmd.MarkFlagFilename("filename", "yaml", "yml", "json")
+	_ = cmd.MarkFlagFilename("filename", "yaml", "yml", "json", "snap")
 	_ = cmd.MarkFlagDirname("kustomize")
 	if !live {
 		return
@@ -143,9 +143,23 @@ func (f *inputFlags) read(ctx context.Context, g *global) (*input, error) {
 	if err != nil {
 		return nil, err
 	}
+	if read.Saved != nil {
+		return savedInput(read, overrides)
+	}
 	complete.Apply(read, complete.Options{Overrides: overrides})
 	snap := read.Snapshot()
 	snap.Overrides = overrides
+	return &input{snapshot: snap, diagnostics: read.Diagnostics}, nil
+}
+
+// savedInput is a saved snapshot with what else was read.
+func savedInput(read *load.Result, overrides snapshot.Overrides) (*input, error) {
+	if len(read.Objects)+len(read.Unmodelled) > 0 {
+		return nil, usageError("a snapshot cannot be read together with other files")
+	}
+	snap := read.Saved.Snapshot
+	snap.Overrides = overrides.On(snap.Overrides)
+	snap.Gaps = append(snap.Gaps, read.Gaps...)
 	return &input{snapshot: snap, diagnostics: read.Diagnostics}, nil
 }
 
@@ -165,7 +179,7 @@ func (f *inputFlags) readFiles(ctx context.Context, g *global) (*load.Result, er
 			fmt.Fprintln(g.streams.ErrOut, diagnosticText(d))
 		}
 	}
-	if len(read.Objects)+len(read.Unmodelled)+len(read.Diagnostics) == 0 && len(read.Gaps) == 0 {
+	if len(read.Objects)+len(read.Unmodelled)+len(read.Diagnostics) == 0 && len(read.Gaps) == 0 && read.Saved == nil {
 		return nil, unreadError(fmt.Errorf("no objects in the input that istiod would read%s", f.hint()))
 	}
 	if g.verbose {

@@ -72,7 +72,7 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError("%w\nSee '%s --help'", err, cmd.CommandPath())
 	})
-	root.AddCommand(newScopeCommand(g), newCompleteCommand(g), newCompletionCommand(g), newVersionCommand(g), newOptionsCommand(g))
+	root.AddCommand(newScopeCommand(g), newCompleteCommand(g), newSnapshotCommand(g), newCompletionCommand(g), newVersionCommand(g), newOptionsCommand(g))
 	root.SetUsageTemplate(usageTemplate(root.UsageTemplate()))
 	registerCompletions(root, g)
 	_ = root.RegisterFlagCompletionFunc("color", cobra.FixedCompletions([]string{"auto", "always", "never"}, cobra.ShellCompDirectiveNoFileComp))

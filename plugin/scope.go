@@ -250,9 +250,13 @@ func (o *scopeOptions) print(g *global, a *result.Audit) error {
 func (o *scopeOptions) sayUnread(g *global, a *result.Audit) {
 	for _, gap := range a.Gaps {
 		if gap.Kind == result.Unread {
-			fmt.Fprintln(g.streams.ErrOut, report.Clean(report.GapText(gap)))
+			sayGap(g, gap)
 		}
 	}
+}
+
+func sayGap(g *global, gap result.Gap) {
+	fmt.Fprintln(g.streams.ErrOut, report.Clean(report.GapText(gap)))
 }
 
 // splitPod takes istioctl's form POD.NAMESPACE apart; no namespace if it is not that.

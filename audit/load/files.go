@@ -1,13 +1,17 @@
 package load
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"runtime"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/mesh-audit/mesh-audit/audit/saved"
 )
 
 // maxFile bounds one input, so that a device or an endless pipe ends.
@@ -31,6 +35,12 @@ func Files(ctx context.Context, o Options) (*Result, error) {
 		data, err := readUnless(ctx, name, o.Stdin)
 		if err != nil {
 			p.result.Gaps = append(p.result.Gaps, unreadable(name, err))
+			continue
+		}
+		if saved.Is(data) {
+			if err := p.saved(name, data); err != nil {
+				return nil, errors.Join(err, p.group.Wait())
+			}
 			continue
 		}
 		p.parse(name, data)
@@ -152,6 +162,20 @@ func (p *parser) parse(file string, data []byte) {
 			return nil
 		})
 	}
+}
+
+// saved reads a saved snapshot.
+func (p *parser) saved(name string, data []byte) error {
+	if p.result.Saved != nil {
+		return fmt.Errorf("cannot read %s: one snapshot at a time can be read", name)
+	}
+	m, err := saved.Read(bytes.NewReader(data))
+	if err != nil {
+		return fmt.Errorf("cannot read %s: %w", name, err)
+	}
+	p.result.Saved = m
+	p.result.Diagnostics = append(p.result.Diagnostics, m.Diagnostics...)
+	return nil
 }
 
 // finish waits for all documents and joins them.

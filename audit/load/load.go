@@ -1,5 +1,5 @@
 // Package load reads the objects of a mesh from files, standard input, a
-// kustomization or a live cluster. It decodes them into the API's own types,
+// kustomization, a saved snapshot or a live cluster. It decodes them into the API's own types,
 // each with the place that it came from, and says what it could not use.
 //
 // It refuses to complete or to interpret anything: what files leave out stays
@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/mesh-audit/mesh-audit/audit/result"
+	"github.com/mesh-audit/mesh-audit/audit/saved"
 	"github.com/mesh-audit/mesh-audit/audit/snapshot"
 )
 
@@ -45,10 +46,13 @@ type Result struct {
 	Diagnostics    []result.Diagnostic
 	Ignored        map[string]int // objects of kinds that istiod does not read, by kind.group
 	Gaps           []result.Gap   // files that could not be read
+	// Saved is the saved snapshot that was among the files, which the objects
+	// lie on top of; nil: none was.
+	Saved *saved.Mesh
 }
 
 // Snapshot compacts the objects. Objects that were added to r or changed
-// between load and here count.
+// between load and here count; a saved snapshot does not.
 func (r *Result) Snapshot() *snapshot.Snapshot {
 	b := snapshot.NewBuilder()
 	for _, o := range r.Objects {

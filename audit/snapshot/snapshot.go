@@ -8,6 +8,9 @@
 package snapshot
 
 import (
+	"cmp"
+	"maps"
+
 	extensions "istio.io/api/extensions/v1alpha1"
 	networking "istio.io/api/networking/v1alpha3"
 	networkingv1beta1 "istio.io/api/networking/v1beta1"
@@ -85,6 +88,20 @@ type Overrides struct {
 	MeshConfigYAML string            // text of --mesh-config; empty: as found
 	Env            map[string]string // istiod flags set on top of those found
 	Revision       string            // audit only this istiod's proxies; empty: all
+}
+
+// On returns o on top of below: what o says counts, variable by variable.
+func (o Overrides) On(below Overrides) Overrides {
+	out := Overrides{
+		IstioVersion: cmp.Or(o.IstioVersion, below.IstioVersion), MeshConfigYAML: cmp.Or(o.MeshConfigYAML, below.MeshConfigYAML),
+		Env: maps.Clone(below.Env), Revision: cmp.Or(o.Revision, below.Revision),
+	}
+	if out.Env == nil {
+		out.Env = o.Env
+	} else {
+		maps.Copy(out.Env, o.Env)
+	}
+	return out
 }
 
 // Namespace is a Kubernetes namespace. One that is only mentioned by objects,
