@@ -5,10 +5,10 @@ TOOL    := $(GO) tool -modfile=tools/go.mod
 PKGS    := ./...
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test race lint vet tidy generate check-generate check conformance conformance-record clean
+.PHONY: help build demo test race lint vet tidy generate check-generate check conformance conformance-build conformance-full conformance-record clean
 
 help: ## List the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-19s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## Build the plugin to bin/
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(BIN) ./cmd/kubectl-mesh_audit
@@ -39,16 +39,29 @@ check-generate: generate ## Fail if a generated document is not current
 
 check: vet tidy lint check-generate test race ## All that CI runs
 
-CONFORM := CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/...
-SEEDS   ?= 60
+CONFORM := cd conformance && bin/conform -plugin ../$(BIN) -judge bin/judge -complete -q
+CASES   := $(wildcard testdata/cases/*/input.yaml testdata/cases/*/base.yaml testdata/cases/*/head.yaml)
+REGRESS := $(wildcard testdata/regressions/*.yaml)
+# Random meshes with fixed seeds; conformance-full has fresh ones, from BASE on.
+SEEDS   ?= 50
+FULL    ?= 2000
+BASE    ?= $(shell date +%s)
 
-conformance: build ## Compare with istiod's own generators: the cases, Istio's samples, random meshes
-	cd conformance && $(CONFORM) && CGO_ENABLED=0 $(GO) test -trimpath ./...
-	cd conformance && rm -rf bin/meshes bin/samples-meshes && \
-	  bin/genmesh -seed 1 -n $(SEEDS) -o bin/meshes && bin/samples -o bin/samples-meshes && \
-	  bin/conform -plugin ../$(BIN) -judge bin/judge -complete -q bin/meshes/* bin/samples-meshes/*
+conformance-build: build ## Build the judge and what goes with it (needs the Go module proxy)
+	cd conformance && CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/...
 
-conformance-record: ## Record the judge's answers for the ordinary tests (testdata/oracle)
+conformance: conformance-build ## Compare with istiod's own generators: samples, cases, shapes, regressions, $(SEEDS) random meshes
+	cd conformance && CGO_ENABLED=0 MESH_AUDIT_JUDGE=$(CURDIR)/conformance/bin/judge $(GO) test -trimpath ./...
+	cd conformance && rm -rf bin/seeds bin/samples-meshes bin/shapes && bin/genmesh -seed 1 -n $(SEEDS) -o bin/seeds && \
+	  bin/genmesh -shape all -o bin/shapes && bin/samples -o bin/samples-meshes
+	$(CONFORM) -bytes-bars -rules ../docs/rules.md $(addprefix ../,$(CASES) $(REGRESS)) bin/shapes/* bin/seeds/* bin/samples-meshes/*
+
+conformance-full: conformance-build ## Compare on $(FULL) random meshes with fresh seeds (BASE=N: from seed N on; goes on where it was stopped)
+	@echo "seeds from $(BASE); to go on: make conformance-full BASE=$(BASE) FULL=$(FULL)"
+	cd conformance && rm -rf bin/full && bin/genmesh -seed $(BASE) -n $(FULL) -o bin/full
+	$(CONFORM) -bytes-bars bin/full/*
+
+conformance-record: ## Record the judge's answers for the ordinary tests (testdata/oracle, testdata/regressions)
 	conformance/record.sh 1 $(SEEDS)
 
 clean:

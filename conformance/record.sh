@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Records what istiod's own generators send, so that the plugin's ordinary tests
 # check fidelity without building Istio: for the demo mesh and random meshes, the
-# completed input and the judge's answer, in testdata/oracle/<istio version>/.
+# completed input and the judge's answer, in testdata/oracle/<istio version>/; and
+# the answers beside the meshes of testdata/regressions.
 # Usage: conformance/record.sh FIRST_SEED LAST_SEED
 set -euo pipefail
 cd "$(dirname "$0")/.."
-first=${1:-1} last=${2:-60} out=testdata/oracle/1.31 bin=conformance/bin
+first=${1:-1} last=${2:-50} out=testdata/oracle/1.31 bin=conformance/bin
 make -s build
 (cd conformance && CGO_ENABLED=0 go build -trimpath -o bin/ ./cmd/judge ./cmd/genmesh)
 rm -rf "$out" && mkdir -p "$out"
@@ -14,7 +15,7 @@ trap 'rm -rf "$work"' EXIT
 
 record() {
   local name=$1
-  "$bin/judge" -f "$work/$name.yaml" -repeat 3 -o "$work/$name.json"
+  "$bin/judge" -f "$work/$name.yaml" -repeat 6 -o "$work/$name.json"
   gzip -9 -n -c "$work/$name.yaml" >"$out/$name.yaml.gz"
   gzip -9 -n -c "$work/$name.json" >"$out/$name.json.gz"
 }
@@ -26,4 +27,8 @@ for seed in $(seq "$first" "$last"); do
   "$bin/genmesh" -seed "$seed" >"$work/raw.yaml"
   bin/kubectl-mesh_audit complete -q -f "$work/raw.yaml" >"$work/$name.yaml" || continue
   record "$name" || echo "not recorded: $name" >&2
+done
+for mesh in testdata/regressions/*.yaml; do
+  [ -e "$mesh" ] || continue
+  "$bin/judge" -f "$mesh" -repeat 6 -o "${mesh%.yaml}.json"
 done

@@ -8,8 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"time"
 
 	"github.com/mesh-audit/mesh-audit/conformance/internal/conform"
+	"github.com/mesh-audit/mesh-audit/conformance/internal/rules"
 )
 
 func main() {
@@ -28,7 +30,7 @@ func run(args []string) (failed bool, err error) {
 	r := &conform.Runner{}
 	fs := flag.NewFlagSet("conform", flag.ContinueOnError)
 	fs.Usage = func() {
-		fmt.Fprintln(fs.Output(), "usage: conform -plugin PATH [flags] MESH...   (a MESH is a file, or a folder with its files)")
+		fmt.Fprintln(fs.Output(), "usage: conform -plugin PATH [flags] MESH...")
 		fs.PrintDefaults()
 	}
 	fs.StringVar(&r.Plugin, "plugin", "", "the plugin's binary")
@@ -36,15 +38,16 @@ func run(args []string) (failed bool, err error) {
 	fs.BoolVar(&r.Complete, "complete", false, "run the plugin's completion on every mesh first")
 	fs.BoolVar(&r.NamesOnly, "names-only", false, "do not compare parts")
 	fs.BoolVar(&r.Lenient, "lenient", false, "let the judge take configuration that Istio's validation refuses")
-	fs.IntVar(&r.Repeat, "repeat", 2, "how often the judge runs a mesh, to find what istiod makes differently")
+	fs.IntVar(&r.Repeat, "repeat", 6, "how often the judge runs a mesh on which something differs, to find what istiod makes differently")
 	fs.IntVar(&r.Confirm, "confirm", 24, "how often, if only addresses among the domains of virtual hosts differ")
-	fs.IntVar(&r.Parallel, "parallel", runtime.NumCPU(), "how many meshes at a time")
+	fs.IntVar(&r.Parallel, "parallel", 2*runtime.NumCPU(), "how many meshes at a time; a judge waits half of its time")
 	fs.StringVar(&r.Cache, "cache", filepath.Join(os.TempDir(), "mesh-audit-judge"), "folder for the judge's answers; empty for none")
 	most := fs.Int("max-diffs", 10, "how many differences to print for each mesh")
 	sizes := fs.Int("max-sizes", 20, "how many resources with wrong bytes to print")
 	quiet := fs.Bool("q", false, "print only the meshes that fail")
-	rules := fs.Bool("rules", false, "print in how many meshes each rule is given as a reason")
-	shrink := fs.String("shrink", "", "`folder` for the smallest meshes that still show the first difference")
+	bars := fs.Bool("bytes-bars", false, "fail if the bytes miss their bars")
+	list := fs.String("rules", "", "print in how many meshes each rule of this `list` is touched, and fail if one is in none (docs/rules.md)")
+	shrink := fs.String("shrink", "", "`folder` for the smallest meshes that still show the first difference, or the first wrong bytes, with the judge's answers")
 	if err := fs.Parse(args); err != nil {
 		return false, err
 	}
@@ -52,23 +55,39 @@ func run(args []string) (failed bool, err error) {
 		fs.Usage()
 		return false, fmt.Errorf("need -plugin and at least one mesh")
 	}
+	if *list != "" {
+		if r.Rules, err = rules.Read(*list); err != nil {
+			return false, err
+		}
+	}
 	sum := &conform.Summary{}
 	var bad []*conform.Result
 	conform.PrintHeader(os.Stdout)
+	start := time.Now()
 	err = r.Run(fs.Args(), func(res *conform.Result) {
 		sum.Add(res)
-		if len(res.Differences) > 0 {
+		if sum.Meshes%100 == 0 {
+			fmt.Fprintf(os.Stderr, "%d of %d meshes, %d failed, %s\n", sum.Meshes, fs.NArg(), sum.Failed, time.Since(start).Round(time.Second))
+		}
+		if len(res.Differences)+len(res.Sizes) > 0 {
 			bad = append(bad, res)
 		}
 		if res.Failed() || !*quiet {
 			res.Print(os.Stdout, *most)
 		}
 	})
-	sum.Print(os.Stdout, *sizes, *rules)
+	sum.Print(os.Stdout, *sizes)
+	failed = sum.Failed > 0
+	if missed := sum.Bars(os.Stdout); *bars && len(missed) > 0 {
+		failed = true
+	}
+	if len(r.Rules) > 0 && len(sum.PrintRules(os.Stdout, r.Rules)) > 0 {
+		failed = true
+	}
 	if err == nil && *shrink != "" {
 		err = shrinkAll(r, bad, *shrink)
 	}
-	return sum.Failed > 0, err
+	return failed, err
 }
 
 // shrinkAll shrinks the meshes that failed.

@@ -27,22 +27,50 @@ func run(args []string) error {
 	count := fs.Int("n", 1, "how many seeds")
 	out := fs.String("o", "-", "folder for the meshes, - for standard output")
 	families := fs.String("families", "", "what to vary, separated by commas (\"all\"; default: the seed chooses): "+strings.Join(genmesh.Families, " "))
+	shape := fs.String("shape", "", "no random mesh, but this shape (\"all\"): "+strings.Join(genmesh.ShapeNames(), " "))
+	services := fs.Int("services", 40, "how many services, or policies, a shape has")
 	verbose := fs.Bool("v", false, "name the objects that validation refused, which are left out")
 	if err := fs.Parse(args); err != nil {
 		return err
 	}
-	for s := *seed; s < *seed+int64(*count); s++ {
-		m := genmesh.Generate(s, chosen(*families))
+	emit := func(m *genmesh.Mesh) error {
 		refused, err := validate(m)
 		if err != nil {
 			return err
 		}
+		if *shape != "" && len(refused) > 0 {
+			return fmt.Errorf("%s: %s", m.Name, strings.Join(refused, "; "))
+		}
 		if *verbose {
 			for _, r := range refused {
-				fmt.Fprintf(os.Stderr, "seed %d: %s\n", s, r)
+				fmt.Fprintf(os.Stderr, "%s: %s\n", m.Name, r)
 			}
 		}
-		if err := write(m, *out); err != nil {
+		return write(m, *out)
+	}
+	if *shape != "" {
+		return shaped(*shape, *services, emit)
+	}
+	for s := *seed; s < *seed+int64(*count); s++ {
+		if err := emit(genmesh.Generate(s, chosen(*families))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shaped emits a shape, or all.
+func shaped(name string, services int, emit func(*genmesh.Mesh) error) error {
+	names := []string{name}
+	if name == "all" {
+		names = genmesh.ShapeNames()
+	}
+	for _, n := range names {
+		m, err := genmesh.Shape(n, services)
+		if err != nil {
+			return err
+		}
+		if err := emit(m); err != nil {
 			return err
 		}
 	}
@@ -78,7 +106,7 @@ func validate(m *genmesh.Mesh) (refused []string, err error) {
 	return refused, nil
 }
 
-// write puts a mesh into its file, named by its seed and families.
+// write puts a mesh into its file.
 func write(m *genmesh.Mesh, out string) error {
 	data, err := m.YAML()
 	if err != nil {
@@ -91,9 +119,5 @@ func write(m *genmesh.Mesh, out string) error {
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return err
 	}
-	what := strings.Join(m.Families, "+")
-	if len(m.Families) > 1 {
-		what = fmt.Sprintf("mix%d", len(m.Families))
-	}
-	return os.WriteFile(filepath.Join(out, fmt.Sprintf("seed-%04d-%s.yaml", m.Seed, what)), data, 0o644)
+	return os.WriteFile(filepath.Join(out, m.Name+".yaml"), data, 0o644)
 }

@@ -65,6 +65,7 @@ func parent(o *options) error {
 		}
 		all.Proxies = append(all.Proxies, r.Proxies...)
 		all.Unstable = append(all.Unstable, r.Unstable...)
+		all.Sizes = append(all.Sizes, r.Sizes...)
 	}
 	if o.dump != "" {
 		return nil

@@ -4,6 +4,8 @@ package conform
 import (
 	"encoding/json"
 	"fmt"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/mesh-audit/mesh-audit/conformance/internal/report"
@@ -74,7 +76,19 @@ type Predicted struct {
 	Resources map[string]map[string]Resource
 	// Gaps are the texts of what is not modelled for the proxy.
 	Gaps []string
+	// Later is whether one of them is of a kind that is modelled later: the
+	// proxy is counted as not equal, but what differs is no failure.
+	Later bool
 }
+
+var (
+	// laterGaps are those of kinds of objects that are modelled later, and of
+	// values in EnvoyFilters that cannot be decoded.
+	laterGaps = regexp.MustCompile(`\.gateway\.networking\.(x-)?k8s\.io is not modelled$|^Ingress.* is not modelled$|^spec\.configPatches`)
+	// otherGaps are of what neither side has in its input: other clusters, and
+	// in which order the proxies connected.
+	otherGaps = regexp.MustCompile(`^the mesh has several networks|\(TRAP-3\)$`)
+)
 
 // parsePrediction reads the plugin's output and resolves every proxy's set.
 func parsePrediction(data []byte) (*Prediction, map[string]Predicted, error) {
@@ -96,7 +110,8 @@ func parsePrediction(data []byte) (*Prediction, map[string]Predicted, error) {
 		if !ok {
 			return nil, nil, fmt.Errorf("proxy %s: no group %q", id, x.Group)
 		}
-		out[id] = Predicted{Kind: x.Kind, Resources: g.resolve(scopes[g.Scope]), Gaps: p.gapsOf(id)}
+		gaps := p.gapsOf(id)
+		out[id] = Predicted{Kind: x.Kind, Resources: g.resolve(scopes[g.Scope]), Gaps: gaps, Later: slices.ContainsFunc(gaps, laterGaps.MatchString)}
 	}
 	return p, out, nil
 }
@@ -135,7 +150,7 @@ func (g group) resolve(scope resources) map[string]map[string]Resource {
 func (p *Prediction) gapsOf(id string) []string {
 	var out []string
 	for _, g := range p.Gaps {
-		if g.Kind == "assumed" {
+		if g.Kind == "assumed" || otherGaps.MatchString(g.Text) {
 			continue
 		}
 		hit := g.All

@@ -2,6 +2,7 @@ package conform
 
 import (
 	"math"
+	"slices"
 	"sort"
 
 	"github.com/mesh-audit/mesh-audit/conformance/internal/report"
@@ -17,15 +18,17 @@ type Result struct {
 	Proxies int
 	// Equal counts the proxies without any difference, and without gaps.
 	Equal int
-	// Gapped counts the proxies for which the plugin names gaps.
-	Gapped int
+	// Gapped counts the proxies for which the plugin names gaps, Later those of
+	// them that are left out of the rest, because of kinds modelled later, and
+	// LaterDiffer those of these that differ.
+	Gapped, Later, LaterDiffer int
 	// Types holds the figures for each type.
 	Types map[string]*Figures
 	// Differences lists what differs, each once.
 	Differences []Difference
 	// Unstable counts what was left out of the comparison.
 	Unstable int
-	// Rules are the ids of the plugin's reasons.
+	// Rules are the ids of the rules that the mesh touches.
 	Rules []string
 	// Sizes lists the resources with the largest errors.
 	Sizes []SizeError
@@ -60,7 +63,8 @@ func relative(got, want int) float64 {
 // compare fills a result from both answers.
 func compare(res *Result, want *report.Report, pred *Prediction, got map[string]Predicted, namesOnly bool) {
 	skip := exclude(want)
-	res.Unstable, res.Rules = len(want.Unstable), pred.Rules()
+	res.Unstable = len(want.Unstable) + len(want.Sizes)
+	takeSizes(want, got)
 	all := map[string]*Difference{}
 	seen := map[string]bool{}
 	for _, p := range want.Proxies {
@@ -72,6 +76,10 @@ func compare(res *Result, want *report.Report, pred *Prediction, got map[string]
 			continue
 		}
 		diffs := compareProxy(p, mine, skip, namesOnly)
+		if mine.Later {
+			res.later(mine, len(diffs) > 0)
+			continue
+		}
 		for _, d := range diffs {
 			d.Because = pred.explain(mine.Resources[d.Type][d.Name])
 			add(all, d, p.ID())
@@ -99,6 +107,16 @@ func add(all map[string]*Difference, d Difference, proxy string) {
 		all[d.id()] = &d
 	}
 	all[d.id()].Proxies = append(all[d.id()].Proxies, proxy)
+}
+
+// later counts a proxy that is left out because of kinds modelled later.
+func (res *Result) later(mine Predicted, differs bool) {
+	res.Gaps = append(res.Gaps, mine.Gaps...)
+	res.Gapped++
+	res.Later++
+	if differs {
+		res.LaterDiffer++
+	}
 }
 
 // count adds one proxy to the figures.
@@ -154,6 +172,38 @@ func (res *Result) sizes(p report.Proxy, typ string, mine Predicted) {
 	for _, r := range report.Merge(p.Resources[typ]) {
 		if m, ok := mine.Resources[typ][r.Name]; ok && m.Bytes != r.Bytes {
 			res.Sizes = append(res.Sizes, SizeError{Proxy: p.ID(), Type: typ, Name: r.Name, Judge: r.Bytes, Plugin: m.Bytes})
+		}
+	}
+}
+
+// takeSizes replaces the recorded bytes of resources that istiod makes with
+// other bytes at times by the predicted ones, where it makes these too.
+func takeSizes(want *report.Report, got map[string]Predicted) {
+	for _, s := range want.Sizes {
+		mine, ok := got[s.Namespace+"/"+s.Proxy].Resources[s.Type][s.Name]
+		if !ok || !slices.Contains(s.Bytes, mine.Bytes) {
+			continue
+		}
+		for _, p := range want.Proxies {
+			if p.Namespace != s.Namespace || p.Name != s.Proxy {
+				continue
+			}
+			total, first := 0, -1
+			for i, r := range p.Resources[s.Type] {
+				if r.Name != s.Name {
+					continue
+				}
+				total += r.Bytes
+				if first < 0 {
+					first = i
+				}
+			}
+			if first < 0 {
+				continue
+			}
+			p.Resources[s.Type][first].Bytes += mine.Bytes - total
+			p.Bytes[s.Type] += mine.Bytes - total
+			p.Bytes[Total] += mine.Bytes - total
 		}
 	}
 }

@@ -11,24 +11,33 @@ import (
 )
 
 // Shrink looks for the smallest mesh that still shows the first difference of
-// a failed result, by leaving out objects, and writes it into a folder.
+// a result (or, without any, the first resource with other bytes), by leaving
+// out objects. It writes the mesh into a folder, and beside it the judge's
+// answer, as a regression to keep.
 func (r *Runner) Shrink(res *Result, folder string) (string, error) {
-	if len(res.Differences) == 0 {
+	if len(res.Differences)+len(res.Sizes) == 0 {
 		return "", nil
 	}
 	docs, err := r.documents(res.Mesh)
 	if err != nil {
 		return "", err
 	}
-	s := &shrinker{runner: *r, want: res.Differences[0]}
-	s.runner.Complete, s.runner.Cache = false, ""
+	s := &shrinker{runner: *r, want: res}
+	s.runner.Complete, s.runner.Cache, s.runner.Rules = false, "", nil
 	docs = s.shrink(docs)
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return "", err
 	}
-	name := strings.ReplaceAll(strings.TrimSuffix(short(res.Mesh), ".yaml"), string(filepath.Separator), "-") + ".yaml"
+	name := strings.ReplaceAll(strings.TrimSuffix(short(res.Mesh), ".yaml"), string(filepath.Separator), "-")
 	target := filepath.Join(folder, name)
-	return target, os.WriteFile(target, join(docs), 0o644)
+	if err := os.WriteFile(target+".yaml", join(docs), 0o644); err != nil {
+		return "", err
+	}
+	answer, err := r.answer(target+".yaml", r.Repeat)
+	if err != nil {
+		return "", err
+	}
+	return target + ".yaml", os.WriteFile(target+".json", answer, 0o644)
 }
 
 // documents splits a completed mesh into its documents.
@@ -101,7 +110,7 @@ func join(docs [][]byte) []byte {
 // shrinker leaves out objects as long as a difference stays.
 type shrinker struct {
 	runner Runner
-	want   Difference
+	want   *Result
 }
 
 // shrink drops chunks of documents, of half the size each round.
@@ -120,8 +129,7 @@ func (s *shrinker) shrink(docs [][]byte) [][]byte {
 	return docs
 }
 
-// differs is whether a mesh shows a difference of the same kind, type and
-// name on a proxy that showed it first.
+// differs is whether a mesh still shows what is looked for.
 func (s *shrinker) differs(docs [][]byte) bool {
 	tmp, err := os.CreateTemp("", "shrink-*.yaml")
 	if err != nil {
@@ -132,15 +140,23 @@ func (s *shrinker) differs(docs [][]byte) bool {
 		return false
 	}
 	res := s.runner.one(tmp.Name())
-	if res.Err != nil {
-		return false
+	return res.Err == nil && res.shows(s.want)
+}
+
+// shows is whether a result has the first difference of another one (of the
+// same kind, type and name, on a proxy that showed it there), or its first
+// resource with other bytes.
+func (res *Result) shows(want *Result) bool {
+	if len(want.Differences) == 0 {
+		first := want.Sizes[0]
+		return len(res.Differences) == 0 && slices.ContainsFunc(res.Sizes, func(e SizeError) bool {
+			return e.Proxy == first.Proxy && e.Type == first.Type && e.Name == first.Name
+		})
 	}
-	for _, d := range res.Differences {
-		if d.Kind == s.want.Kind && d.Type == s.want.Type && d.Name == s.want.Name && meet(d.Proxies, s.want.Proxies) {
-			return true
-		}
-	}
-	return false
+	first := want.Differences[0]
+	return slices.ContainsFunc(res.Differences, func(d Difference) bool {
+		return d.Kind == first.Kind && d.Type == first.Type && d.Name == first.Name && meet(d.Proxies, first.Proxies)
+	})
 }
 
 // meet is whether two lists have anything in common.

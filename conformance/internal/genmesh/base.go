@@ -32,7 +32,7 @@ func (g *gen) makeNodes() {
 		name := fmt.Sprintf("node-%d", i+1)
 		g.nodes = append(g.nodes, name)
 		labels := M{"kubernetes.io/hostname": name}
-		if g.families["topology"] || g.chance(50) {
+		if g.chance(50) || g.families["topology"] || g.rich {
 			labels["topology.kubernetes.io/region"] = "region-1"
 			labels["topology.kubernetes.io/zone"] = zone
 			if g.chance(50) {
@@ -71,7 +71,16 @@ func (g *gen) makeWorkloads() {
 			names[i] += "-of-the-customer-facing-part"
 		}
 	}
-	for _, i := range g.r.Perm(len(names))[:g.between(4, 7)] {
+	if g.large {
+		for i := range 24 {
+			names = append(names, fmt.Sprintf("part-%d", i))
+		}
+	}
+	count := g.between(4, 7)
+	if g.large {
+		count = len(names)
+	}
+	for _, i := range g.r.Perm(len(names))[:count] {
 		ns := g.anyNamespace()
 		versions := []string{"v1"}
 		if g.chance(40) {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand"
 	"sort"
+	"strings"
 	"time"
 
 	"sigs.k8s.io/yaml"
@@ -41,6 +42,7 @@ type gen struct {
 	r        *rand.Rand
 	families map[string]bool
 	rich     bool
+	large    bool
 	out      []M
 	names    map[string]int
 
@@ -66,24 +68,39 @@ type gen struct {
 // Generate makes the mesh of a seed with the families; nil lets the seed
 // choose: every other seed varies one family, the others several.
 func Generate(seed int64, families []string) *Mesh {
+	return generate(seed, families, func(*gen) {})
+}
+
+// generate does so, with settings of its own.
+func generate(seed int64, families []string, settings func(*gen)) *Mesh {
 	r := rand.New(rand.NewSource(seed))
 	if families == nil {
 		families = choose(r, seed)
 	}
-	g := &gen{
-		r: r, families: map[string]bool{}, names: map[string]int{}, subsets: map[string][]string{},
-		mesh: M{"rootNamespace": system, "trustDomain": "cluster.local", "accessLogFile": ""}, networks: M{},
-		istiodEnv: M{}, revisions: []string{"default"}, labels: map[string]M{},
-	}
-	g.rich = seed%4 >= 2
+	g := newGen(r)
+	g.rich, g.large = seed%4 >= 2, seed%16 == 15
 	for _, f := range families {
 		g.families[f] = true
 		for _, c := range companions[f] {
 			g.families[c] = true
 		}
 	}
-	g.build()
-	return &Mesh{Seed: seed, Families: families, Objects: g.out}
+	settings(g)
+	g.build(seed)
+	what := strings.Join(families, "+")
+	if len(families) > 1 {
+		what = fmt.Sprintf("mix%d", len(families))
+	}
+	return &Mesh{Name: fmt.Sprintf("seed-%04d-%s", seed, what), Families: families, Objects: g.out}
+}
+
+// newGen starts a mesh.
+func newGen(r *rand.Rand) *gen {
+	return &gen{
+		r: r, families: map[string]bool{}, names: map[string]int{}, subsets: map[string][]string{},
+		mesh: M{"rootNamespace": system, "trustDomain": "cluster.local", "accessLogFile": ""}, networks: M{},
+		istiodEnv: M{}, revisions: []string{"default"}, labels: map[string]M{},
+	}
 }
 
 // choose picks the families of a seed.
@@ -101,7 +118,7 @@ func choose(r *rand.Rand, seed int64) []string {
 
 // build makes all objects, the mesh configuration last, since the families
 // add to it.
-func (g *gen) build() {
+func (g *gen) build(seed int64) {
 	g.makeNamespaces()
 	g.makeNodes()
 	g.makeWorkloads()
@@ -122,6 +139,7 @@ func (g *gen) build() {
 			s.run()
 		}
 	}
+	g.rare(seed)
 	g.enrich()
 	g.allocate()
 	g.avoidPanics()
@@ -131,7 +149,8 @@ func (g *gen) build() {
 
 // Mesh is a generated mesh.
 type Mesh struct {
-	Seed     int64
+	// Name says the seed or the shape, fit for a file's name.
+	Name     string
 	Families []string
 	Objects  []M
 }
@@ -139,7 +158,7 @@ type Mesh struct {
 // YAML writes the mesh as a stream of documents.
 func (m *Mesh) YAML() ([]byte, error) {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "# seed %d: %v\n", m.Seed, m.Families)
+	fmt.Fprintf(&b, "# %s: %v\n", m.Name, m.Families)
 	for _, o := range m.Objects {
 		doc, err := yaml.Marshal(o)
 		if err != nil {

@@ -144,24 +144,26 @@ func hasSuffixBefore(api, suffix string) bool {
 	return false
 }
 
-// flags sets environment variables of istiod that change what it sends.
+// flagMenu are environment variables of istiod that change what it sends.
+var flagMenu = map[string]string{
+	"PILOT_FILTER_GATEWAY_CLUSTER_CONFIG": "true", "PILOT_SCOPE_GATEWAY_TO_NAMESPACE": "true",
+	"PILOT_UNIFIED_SIDECAR_SCOPE": "false", "ENABLE_ENHANCED_DESTINATIONRULE_MERGE": "false",
+	"PILOT_SIDECAR_PICK_BEST_SERVICE_NAMESPACE": "false", "PILOT_ENABLE_EDS_FOR_HEADLESS_SERVICES": "true",
+	"PILOT_ALLOW_SIDECAR_SERVICE_INBOUND_LISTENER_MERGE": "true", "PILOT_ENABLE_SERVICEENTRY_SELECT_PODS": "false",
+	"PILOT_ENABLE_K8S_SELECT_WORKLOAD_ENTRIES": "false", "PILOT_ENABLE_QUIC_LISTENERS": "true",
+	"PILOT_SEND_UNHEALTHY_ENDPOINTS": "true", "PILOT_ENABLE_ABSOLUTE_FQDN_VHOST_DOMAIN": "false",
+	"PILOT_ENABLE_ROUTE_COLLAPSE_OPTIMIZATION": "false", "PILOT_ENABLE_METADATA_EXCHANGE": "false",
+	"PILOT_ENABLE_ALPN_FILTER": "false", "PILOT_ENABLE_MONGO_FILTER": "false", "PILOT_ENABLE_TELEMETRY_LABEL": "false",
+	"PILOT_HTTP10": "true", "PILOT_AUTO_SEND_UNHEALTHY_ENDPOINTS": "false", "ISTIO_DUAL_STACK": "true",
+	"ENABLE_MULTICLUSTER_HEADLESS": "false", "PILOT_ENABLE_IP_AUTOALLOCATE": "false", "ENABLE_TLS_ON_SIDECAR_INGRESS": "true",
+}
+
+// flags sets some of them.
 func (g *gen) flags() {
-	menu := map[string]string{
-		"PILOT_FILTER_GATEWAY_CLUSTER_CONFIG": "true", "PILOT_SCOPE_GATEWAY_TO_NAMESPACE": "true",
-		"PILOT_UNIFIED_SIDECAR_SCOPE": "false", "ENABLE_ENHANCED_DESTINATIONRULE_MERGE": "false",
-		"PILOT_SIDECAR_PICK_BEST_SERVICE_NAMESPACE": "false", "PILOT_ENABLE_EDS_FOR_HEADLESS_SERVICES": "true",
-		"PILOT_ALLOW_SIDECAR_SERVICE_INBOUND_LISTENER_MERGE": "true", "PILOT_ENABLE_SERVICEENTRY_SELECT_PODS": "false",
-		"PILOT_ENABLE_K8S_SELECT_WORKLOAD_ENTRIES": "false", "PILOT_ENABLE_QUIC_LISTENERS": "true",
-		"PILOT_SEND_UNHEALTHY_ENDPOINTS": "true", "PILOT_ENABLE_ABSOLUTE_FQDN_VHOST_DOMAIN": "false",
-		"PILOT_ENABLE_ROUTE_COLLAPSE_OPTIMIZATION": "false", "PILOT_ENABLE_METADATA_EXCHANGE": "false",
-		"PILOT_ENABLE_ALPN_FILTER": "false", "PILOT_ENABLE_MONGO_FILTER": "false", "PILOT_ENABLE_TELEMETRY_LABEL": "false",
-		"PILOT_HTTP10": "true", "PILOT_AUTO_SEND_UNHEALTHY_ENDPOINTS": "false", "ISTIO_DUAL_STACK": "true",
-		"ENABLE_MULTICLUSTER_HEADLESS": "false", "PILOT_ENABLE_IP_AUTOALLOCATE": "false", "ENABLE_TLS_ON_SIDECAR_INGRESS": "true",
-	}
-	names := sortedKeys(menu)
+	names := sortedKeys(flagMenu)
 	for i := 0; i < g.between(1, 4); i++ {
 		n := pick(g, names...)
-		g.istiodEnv[n] = menu[n]
+		g.istiodEnv[n] = flagMenu[n]
 	}
 	if g.chance(50) {
 		g.istiodEnv["PILOT_FILTER_GATEWAY_CLUSTER_CONFIG"] = "true"
@@ -232,31 +234,4 @@ func dropKey(v any, key string) {
 			dropKey(e, key)
 		}
 	}
-}
-
-// enrich gives half of the seeds what fills real configuration with bytes:
-// access logs, telemetry and authorization for the whole mesh; their names
-// are long, too. It draws no random numbers, so that the other half stays as
-// it is.
-func (g *gen) enrich() {
-	if !g.rich {
-		return
-	}
-	if g.mesh["accessLogFile"] == "" {
-		g.mesh["accessLogFile"] = "/dev/stdout"
-	}
-	meta := M{"creationTimestamp": "2024-03-01T08:00:00Z", "namespace": system}
-	object := func(api, kind, name string, spec M) {
-		m := M{"name": name}
-		for k, v := range meta {
-			m[k] = v
-		}
-		g.out = append(g.out, M{"apiVersion": api, "kind": kind, "metadata": m, "spec": spec})
-	}
-	object("telemetry.istio.io/v1", "Telemetry", "mesh-wide", M{
-		"metrics": L{M{"providers": L{M{"name": "prometheus"}}}}, "accessLogging": L{M{"providers": L{M{"name": "envoy"}}}},
-	})
-	object("security.istio.io/v1", "AuthorizationPolicy", "mesh-wide", M{
-		"action": "DENY", "rules": L{M{"from": L{M{"source": M{"notNamespaces": L{"shop", "pay", "istio-system"}}}}, "to": L{M{"operation": M{"paths": L{"/admin*"}}}}}},
-	})
 }

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	_ "unsafe" // for go:linkname
 
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -71,10 +72,16 @@ func newClient(pod *corev1.Pod, mc *meshconfig.MeshConfig) (*client, error) {
 	return &client{
 		pod:  pod,
 		kind: kind,
-		node: &core.Node{Id: node.ID, Metadata: meta, Locality: node.Locality},
+		node: &core.Node{Id: node.ID, Cluster: serviceCluster(node.Metadata), Metadata: meta, Locality: node.Locality},
 		dns:  capturesDNS(meta),
 	}, nil
 }
+
+// serviceCluster is the cluster that the agent writes into its node: the one
+// function of the agent that is needed here and not exported.
+//
+//go:linkname serviceCluster istio.io/istio/pkg/bootstrap.getServiceCluster
+func serviceCluster(*model.BootstrapNodeMetadata) string
 
 // role is the proxy's type and DNS domain, from the container's arguments.
 func role(c *corev1.Container, env environment) (kind, dnsDomain string) {

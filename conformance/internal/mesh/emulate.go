@@ -1,11 +1,8 @@
 package mesh
 
 import (
-	"istio.io/api/annotation"
 	"istio.io/api/label"
 	meshconfig "istio.io/api/mesh/v1alpha1"
-	"istio.io/istio/pkg/config"
-	"istio.io/istio/pkg/config/schema/gvk"
 )
 
 // The server that the judge drives is assembled for tests and does not look
@@ -21,7 +18,6 @@ func (m *Mesh) emulate(objs []Object) {
 		if o.Name == m.Istiod.Namespace {
 			m.defaultNetwork(o.Labels[label.TopologyNetwork.Name])
 		}
-		m.inheritDistribution(o)
 	}
 }
 
@@ -60,31 +56,4 @@ func (m *Mesh) ClusterID() string {
 		return id
 	}
 	return "Kubernetes"
-}
-
-// inheritDistribution gives the namespace's traffic distribution to its
-// ServiceEntries that name none.
-func (m *Mesh) inheritDistribution(ns Object) {
-	key := annotation.NetworkingTrafficDistribution.Name
-	value := ns.Annotations[key]
-	if value == "" {
-		return
-	}
-	for i := range m.Configs {
-		c := &m.Configs[i]
-		if c.GroupVersionKind == gvk.ServiceEntry && c.Namespace == ns.Name && c.Annotations[key] == "" {
-			c.Annotations = withKey(c, key, value)
-		}
-	}
-}
-
-// withKey is a copy of the annotations with one more.
-func withKey(c *config.Config, key, value string) map[string]string {
-	out := map[string]string{key: value}
-	for k, v := range c.Annotations {
-		if v != "" || k != key {
-			out[k] = v
-		}
-	}
-	return out
 }

@@ -29,6 +29,8 @@ type Report struct {
 	IstioVersion string     `json:"istioVersion"`
 	Proxies      []Proxy    `json:"proxies"`
 	Unstable     []Unstable `json:"unstable,omitempty"`
+	// Sizes are those of resources that istiod makes with other bytes at times.
+	Sizes []Size `json:"sizes,omitempty"`
 }
 
 // Proxy is what one proxy receives on a fresh connection.

@@ -1,0 +1,1 @@
+// Lets the compiler take a function without a body (serviceCluster).
