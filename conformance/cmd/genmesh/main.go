@@ -38,7 +38,7 @@ func run(args []string) error {
 		if err != nil {
 			return err
 		}
-		if *shape != "" && len(refused) > 0 {
+		if *shape != "" && len(refused) > 0 && !strings.HasPrefix(*shape, "flags-") && *shape != "all" {
 			return fmt.Errorf("%s: %s", m.Name, strings.Join(refused, "; "))
 		}
 		if *verbose {

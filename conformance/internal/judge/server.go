@@ -2,10 +2,8 @@ package judge
 
 import (
 	"context"
-	"reflect"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -14,7 +12,6 @@ import (
 	"istio.io/istio/pilot/test/xds"
 	"istio.io/istio/pkg/cluster"
 	"istio.io/istio/pkg/config/mesh/meshwatcher"
-	"istio.io/istio/pkg/kube/multicluster"
 	"istio.io/istio/pkg/test"
 
 	"github.com/mesh-audit/mesh-audit/conformance/internal/mesh"
@@ -75,26 +72,6 @@ func kubeObjects(m *mesh.Mesh) []runtime.Object {
 		})
 	}
 	return out
-}
-
-// tellNamespaces writes the Namespaces into the cluster that the controller of
-// ServiceEntries looks at: the server gives it one of its own, which is empty
-// and not exported. It reads traffic distribution and visibility from them.
-func (s *server) tellNamespaces(t test.Failer, objs []runtime.Object) {
-	field := reflect.ValueOf(s.ServiceEntryRegistry).Elem().FieldByName("multiclusterController")
-	if !field.IsValid() {
-		return // an istiod that does not look at Namespaces there
-	}
-	client := (*multicluster.Controller)(field.UnsafePointer()).ConfigCluster().Client.Kube().CoreV1().Namespaces()
-	for _, o := range objs {
-		ns, ok := o.(*corev1.Namespace)
-		if !ok {
-			continue
-		}
-		if _, err := client.Create(context.Background(), ns, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	}
 }
 
 // touchSlices writes every EndpointSlice again: one that was processed before
