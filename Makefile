@@ -5,7 +5,7 @@ TOOL    := $(GO) tool -modfile=tools/go.mod
 PKGS    := ./...
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo test race lint vet tidy generate check-generate check conformance conformance-build conformance-full conformance-record clean
+.PHONY: dist vuln help build demo test race lint vet tidy generate check-generate check conformance conformance-build conformance-full conformance-record clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-19s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -50,6 +50,14 @@ BASE    ?= $(shell date +%s)
 conformance-build: build ## Build the judge and what goes with it (needs the Go module proxy)
 	cd conformance && CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/...
 
+VERSION ?= v0.1.0
+
+dist: ## Build the archives, checksums and krew manifest of a release to dist/
+	$(GO) run ./internal/dist -version $(VERSION)
+
+vuln: ## Look for known vulnerabilities in what the plugin calls (needs the network)
+	$(TOOL) govulncheck ./...
+
 conformance: conformance-build ## Compare with istiod's own generators: samples, cases, shapes, regressions, $(SEEDS) random meshes
 	cd conformance && CGO_ENABLED=0 MESH_AUDIT_JUDGE=$(CURDIR)/conformance/bin/judge $(GO) test -trimpath ./...
 	cd conformance && rm -rf bin/seeds bin/samples-meshes bin/shapes && bin/genmesh -seed 1 -n $(SEEDS) -o bin/seeds && \
@@ -65,4 +73,4 @@ conformance-record: ## Record the judge's answers for the ordinary tests (testda
 	conformance/record.sh 1 $(SEEDS)
 
 clean:
-	rm -rf bin conformance/bin
+	rm -rf bin dist conformance/bin

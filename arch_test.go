@@ -15,9 +15,10 @@ const module = "github.com/mesh-audit/mesh-audit/"
 // ARCHITECTURE.md shows the same table to people.
 var allowed = map[string][]string{
 	"cmd/kubectl-mesh_audit": {"plugin"},
-	"plugin":                 {"audit", "audit/complete", "audit/demo", "audit/load", "audit/result", "audit/saved", "audit/snapshot", "report"},
+	"plugin":                 {"audit", "audit/complete", "audit/demo", "audit/load", "audit/result", "audit/saved", "audit/snapshot", "audit/verify", "report"},
 	"report":                 {"audit/result"},
 	"audit":                  {"audit/mesh", "audit/result", "audit/scope", "audit/snapshot", "audit/xds"},
+	"audit/verify":           {"audit/mesh", "audit/result", "audit/xds"},
 	"audit/xds":              {"audit/mesh", "audit/result", "audit/scope", "audit/snapshot"},
 	"audit/scope":            {"audit/mesh", "audit/result", "audit/snapshot"},
 	"audit/mesh":             {"audit/result", "audit/snapshot"},
@@ -30,14 +31,16 @@ var allowed = map[string][]string{
 	"internal/apistub":       nil, // tests only
 	"internal/bigmesh":       nil, // benchmarks only
 	"internal/bigmesh/cmd":   {"internal/bigmesh"},
+	"internal/dist":          nil,
 }
 
 // onlyHere are libraries that one part of the tree alone may know.
 var onlyHere = map[string][]string{
-	"k8s.io/client-go/kubernetes":            {"audit/load", "plugin", "audit/complete"},
+	"k8s.io/client-go/kubernetes":            {"audit/load", "audit/verify", "plugin", "audit/complete"},
 	"github.com/spf13/cobra":                 {"plugin"},
 	"sigs.k8s.io/kustomize":                  {"audit/load"},
-	"github.com/envoyproxy/go-control-plane": {"audit/xds"},
+	"github.com/envoyproxy/go-control-plane": {"audit/verify", "audit/xds"},
+	"google.golang.org/grpc":                 {"audit/verify"},
 }
 
 func TestImports(t *testing.T) {

@@ -223,3 +223,22 @@ func describeMesh(info *result.MeshInfo, m *mesh.Mesh) {
 	}
 	info.Services = len(hosts)
 }
+
+// Node is a proxy as it presents itself to istiod when it connects.
+type Node = mesh.Node
+
+// Nodes lists what the selected proxies' agents tell istiod, by namespace and name.
+func Nodes(snap *snapshot.Snapshot, s Selection) []Node {
+	var out []Node
+	for _, view := range mesh.New(snap).Views {
+		for _, p := range view.Proxies {
+			if s.selects(p) {
+				out = append(out, p.AsNode())
+			}
+		}
+	}
+	slices.SortFunc(out, func(x, y Node) int {
+		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Name, y.Name))
+	})
+	return out
+}

@@ -31,6 +31,8 @@ type inputFlags struct {
 	onlyNamespace string
 	qps           float32
 	burst         int
+	chunkSize     int64
+	apiStats      bool
 	timeout       time.Duration
 
 	istioVersion string
@@ -57,6 +59,8 @@ func (f *inputFlags) add(cmd *cobra.Command, live bool) {
 	flags.StringVar(&f.onlyNamespace, "only-namespace", "", "Read only this namespace of the cluster; the audit is labelled partial")
 	flags.Float32Var(&f.qps, "qps", 50, "Requests a second to the API server at the most")
 	flags.IntVar(&f.burst, "burst", 100, "Requests to the API server that may go out at once before --qps holds")
+	flags.Int64Var(&f.chunkSize, "chunk-size", 500, "Objects in a page of a list from the API server at the most")
+	flags.BoolVar(&f.apiStats, "api-stats", false, "Print on standard error what was asked of the API server: requests, pages, bytes, retries, and the priority level that served it")
 	flags.DurationVar(&f.timeout, "timeout", 5*time.Minute, "How long reading the cluster may take in all")
 }
 
@@ -69,6 +73,9 @@ func (f *inputFlags) validate() error {
 	}
 	if f.onlyNamespace != "" && (f.demo || f.files()) {
 		return usageError("--only-namespace is for the live cluster; to narrow what is shown use -n")
+	}
+	if f.chunkSize < 0 {
+		return usageError("--chunk-size %d: must be positive", f.chunkSize)
 	}
 	if f.istioVersion != "" {
 		if err := audit.CheckVersion(f.istioVersion); err != nil {
@@ -209,11 +216,16 @@ func (f *inputFlags) readLive(ctx context.Context, g *global, overrides snapshot
 	defer bar.done()
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
+	var stats result.APIStats
 	snap, err := load.Live(ctx, load.LiveOptions{
-		Config: config, QPS: f.qps, Burst: f.burst, OnlyNamespace: f.onlyNamespace,
+		Config: config, QPS: f.qps, Burst: f.burst, PageSize: f.chunkSize, OnlyNamespace: f.onlyNamespace, Stats: &stats,
 		UserAgent: "kubectl-mesh_audit/" + version(),
 		Progress:  func(kind string, n int) { bar.printf("reading the cluster: %d %s", n, kind) },
 	})
+	bar.done()
+	if f.apiStats {
+		_ = report.APIStats(g.streams.ErrOut, &stats)
+	}
 	if err != nil {
 		return nil, noCluster(err)
 	}

@@ -72,7 +72,7 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError("%w\nSee '%s --help'", err, cmd.CommandPath())
 	})
-	root.AddCommand(newScopeCommand(g), newCompleteCommand(g), newSnapshotCommand(g), newCompletionCommand(g), newVersionCommand(g), newOptionsCommand(g))
+	root.AddCommand(newScopeCommand(g), newVerifyCommand(g), newCompleteCommand(g), newSnapshotCommand(g), newCompletionCommand(g), newVersionCommand(g), newOptionsCommand(g))
 	root.SetUsageTemplate(usageTemplate(root.UsageTemplate()))
 	registerCompletions(root, g)
 	_ = root.RegisterFlagCompletionFunc("color", cobra.FixedCompletions([]string{"auto", "always", "never"}, cobra.ShellCompDirectiveNoFileComp))
@@ -117,8 +117,14 @@ func newVersionCommand(g *global) *cobra.Command {
 	}
 }
 
-// version tells the module version that the binary was built from.
+// released is the version of a released binary, set when it is linked (make dist).
+var released string
+
+// version tells the release, else the module version that the binary was built from.
 func version() string {
+	if released != "" {
+		return released
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" {
 		return "(devel)"

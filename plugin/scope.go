@@ -221,10 +221,10 @@ func (o *scopeOptions) print(g *global, a *result.Audit) error {
 	data := report.DataOptions{Resources: o.resources, Details: o.details}
 	switch o.output {
 	case "json":
-		o.sayUnread(g, a)
+		sayUnread(g, a)
 		return report.JSON(out, a, data)
 	case "yaml":
-		o.sayUnread(g, a)
+		sayUnread(g, a)
 		return report.YAML(out, a, data)
 	}
 	table := report.ScopeOptions{Wide: o.output == "wide", All: o.all, Width: g.width(), Color: g.colored()}
@@ -247,7 +247,7 @@ func (o *scopeOptions) print(g *global, a *result.Audit) error {
 }
 
 // sayUnread tells people, too, why the exit status will be 3.
-func (o *scopeOptions) sayUnread(g *global, a *result.Audit) {
+func sayUnread(g *global, a *result.Audit) {
 	for _, gap := range a.Gaps {
 		if gap.Kind == result.Unread {
 			sayGap(g, gap)

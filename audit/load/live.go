@@ -29,6 +29,10 @@ type LiveOptions struct {
 	PageSize      int64   // objects in a page of a list; 0: 500
 	OnlyNamespace string  // read this namespace only; empty: the whole mesh
 	UserAgent     string  // empty: client-go's
+	MaxAnswer     int64   // bytes that one answer may have; 0: 512 MB
+	// Stats is filled with what was asked of the API server, whether reading
+	// succeeds or not; nil: it is not wanted.
+	Stats *result.APIStats
 	// Progress is told how many objects of a kind have been read so far, by one
 	// goroutine at a time; nil: nobody listens.
 	Progress func(kind string, n int)
@@ -45,6 +49,11 @@ func Live(ctx context.Context, o LiveOptions) (*snapshot.Snapshot, error) {
 	l, err := newLive(o)
 	if err != nil {
 		return nil, err
+	}
+	if o.Stats != nil {
+		defer func() {
+			*o.Stats = l.meter.stats(func(f flow) (level, schema string) { return l.flowNames(ctx, f) })
+		}()
 	}
 	if err := l.discover(ctx); err != nil {
 		return nil, fmt.Errorf("cannot reach the cluster at %s: %w", o.Config.Host, err)
@@ -79,6 +88,8 @@ type live struct {
 	failed   map[schema.GroupVersion]error // groups whose discovery failed
 	blind    bool                          // discovery is not allowed: every version is tried
 	builder  *snapshot.Builder
+	meter    *meter
+	fairness fairness
 
 	mu sync.Mutex // guards options.Progress
 }
@@ -93,12 +104,16 @@ func newLive(o LiveOptions) (*live, error) {
 	if o.PageSize == 0 {
 		o.PageSize = 500
 	}
+	if o.MaxAnswer == 0 {
+		o.MaxAnswer = 512_000_000
+	}
 	config := rest.CopyConfig(o.Config)
 	config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(o.QPS, o.Burst)
 	if o.UserAgent != "" {
 		config.UserAgent = o.UserAgent
 	}
-	l := &live{options: o, builder: snapshot.NewBuilder()}
+	l := &live{options: o, builder: snapshot.NewBuilder(), meter: newMeter(o.MaxAnswer)}
+	config.Wrap(l.meter.wrap)
 	core := rest.CopyConfig(config)
 	core.ContentType = runtime.ContentTypeProtobuf
 	core.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON

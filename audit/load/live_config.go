@@ -27,7 +27,7 @@ func (l *live) readMeshConfigs(ctx context.Context) {
 		case apierrors.IsNotFound(err):
 			l.gap(result.Assumed, ref, "there is no ConfigMap %s/%s: taken as Istio's default mesh config", c.namespace, c.name)
 		default:
-			l.gap(result.Unread, ref, "cannot get ConfigMap %s/%s: %s; missing: mesh config and meshNetworks, taken as Istio's defaults", c.namespace, c.name, reason(err))
+			l.gap(result.Unread, ref, "cannot get ConfigMap %s/%s: %s; missing: mesh config and meshNetworks, taken as Istio's defaults", c.namespace, c.name, l.reason(ctx, "configmaps", err))
 		}
 	}
 }
@@ -79,7 +79,7 @@ func (l *live) readNamespace(ctx context.Context) {
 	l.gap(result.Assumed, ref, "only namespace %s was read: what other namespaces, nodes and the control plane hold is taken as absent", name)
 	ns, err := l.kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		l.gap(result.Unread, ref, "cannot get namespace %s: %s; missing: its labels, which choose the revision and injection", name, reason(err))
+		l.gap(result.Unread, ref, "cannot get namespace %s: %s; missing: its labels, which choose the revision and injection", name, l.reason(ctx, "namespaces", err))
 		return
 	}
 	l.builder.Add(ns, result.Source{})

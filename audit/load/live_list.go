@@ -57,7 +57,7 @@ func (l *live) read(ctx context.Context, k liveKind) {
 		if err == nil {
 			err = errors.New("the API server does not have it")
 		}
-		l.gap(result.Unread, result.Ref{Kind: k.Kind}, "cannot list %s: %s; missing: %s", k.resourceName(), reason(err), k.facts)
+		l.gap(result.Unread, result.Ref{Kind: k.Kind}, "cannot list %s: %s; missing: %s", k.resourceName(), l.reason(ctx, k.resourceName(), err), k.facts)
 	}
 }
 
@@ -75,11 +75,14 @@ func (k *liveKind) builtin() bool {
 	return !strings.HasSuffix(k.Group, ".io") || k.Group == "discovery.k8s.io"
 }
 
-func (k *liveKind) resourceName() string {
-	if k.Group == "" {
-		return k.resource
+func (k *liveKind) resourceName() string { return liveResource(k.resource, k.Group) }
+
+// liveResource is resource.group, as kubectl writes it.
+func liveResource(resource, group string) string {
+	if group == "" {
+		return resource
 	}
-	return k.resource + "." + k.Group
+	return resource + "." + group
 }
 
 // readVersion lists all pages into a builder of their own. A list that expires
@@ -105,12 +108,16 @@ func (l *live) pages(ctx context.Context, k liveKind, v liveVersion) (*snapshot.
 	options := metav1.ListOptions{Limit: l.options.PageSize}
 	for n := 0; ; {
 		page, err := v.list(ctx, namespace, options)
+		if broken(ctx, err) {
+			page, err = v.list(ctx, namespace, options)
+		}
 		if err == nil {
 			err = ctx.Err()
 		}
 		if err != nil {
 			return nil, err
 		}
+		before := n
 		list, err := meta.ListAccessor(page)
 		if err != nil {
 			return nil, fmt.Errorf("the answer is no list: %w", err)
@@ -126,6 +133,7 @@ func (l *live) pages(ctx context.Context, k liveKind, v liveVersion) (*snapshot.
 		if err != nil {
 			return nil, err
 		}
+		l.meter.page(k.resourceName(), n-before)
 		l.progress(k.resource, n)
 		token := list.GetContinue()
 		switch token {
@@ -150,9 +158,22 @@ func addMetadata(b *snapshot.Builder, k liveKind, obj runtime.Object) error {
 	return nil
 }
 
-// reason says in a few words why a request failed.
-func reason(err error) string {
+// broken reports whether a page did not come whole for a reason that may have
+// passed: the server said nothing against it. Such a page is asked for once more.
+func broken(ctx context.Context, err error) bool {
+	var status apierrors.APIStatus
+	return err != nil && ctx.Err() == nil && !errors.As(err, &status) && !errors.Is(err, errTooLarge)
+}
+
+// reason says in a few words why the requests for a resource failed.
+func (l *live) reason(ctx context.Context, resource string, err error) string {
 	switch {
+	case errors.Is(err, errTooLarge):
+		return errTooLarge.Error() + fmt.Sprintf(" (more than %d MB for a page of %d objects; --chunk-size asks for smaller pages)", l.options.MaxAnswer/1_000_000, l.options.PageSize)
+	case apierrors.IsTooManyRequests(err):
+		return l.rejection(ctx, resource)
+	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil:
+		return "no whole answer within --request-timeout"
 	case errors.Is(err, context.DeadlineExceeded):
 		return "the deadline passed"
 	case errors.Is(err, context.Canceled):

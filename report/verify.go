@@ -1,0 +1,211 @@
+package report
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/mesh-audit/mesh-audit/audit/result"
+)
+
+// VerifyOptions say how a verification is shown.
+type VerifyOptions struct {
+	All   bool // every row
+	Color bool // escape codes for a terminal
+}
+
+// equalRows is how many proxies the first screen lists.
+const equalRows = 20
+
+// Verify writes which proxies are as predicted, and for the others what is not.
+func Verify(out io.Writer, v *result.Verification, o VerifyOptions) error {
+	w := &errWriter{palette: newPalette(o.Color), w: out}
+	t := v.Totals
+	w.linef("%s: %d equal, %d differ%s", count(t.Proxies, "proxy", "proxies"), t.Equal, t.Differ, unreadText(t.Unread))
+	if t.Proxies == 0 {
+		return w.err
+	}
+	w.linef("")
+	rows := [][]string{{"PROXY", "LDS", "RDS", "CDS", "EDS", "PREDICTED", "ACTUAL", "RESULT", "AGAINST"}}
+	left := 0
+	for i := range v.Proxies {
+		p := &v.Proxies[i]
+		if !o.All && p.Equal && len(rows) > equalRows {
+			left++
+			continue
+		}
+		rows = append(rows, verifiedRow(p))
+	}
+	w.err = cmp.Or(w.err, w.table(w, rows))
+	if left > 0 {
+		w.linef("… and %d more that are equal (--all shows them)", left)
+	}
+	for i := range v.Proxies {
+		if p := &v.Proxies[i]; !p.Equal {
+			verifiedDetails(w, p, o)
+		}
+	}
+	return w.err
+}
+
+func unreadText(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", %d not read", n)
+}
+
+func verifiedRow(p *result.Verified) []string {
+	row := []string{p.Namespace + "/" + p.Name}
+	for _, t := range []string{"lds", "rds", "cds", "eds"} {
+		row = append(row, typeCell(p, t))
+	}
+	predicted, actual := "not comparable", ""
+	if p.Bytes != nil {
+		predicted, actual = bytesText(p.Bytes.Predicted), bytesText(p.Bytes.Actual)
+	}
+	return append(row, predicted, actual, verifiedWord(p), p.Actual)
+}
+
+// typeCell is the number of resources, both numbers where they are not equal.
+func typeCell(p *result.Verified, xdsType string) string {
+	for i := range p.Types {
+		t := &p.Types[i]
+		switch {
+		case t.Type != xdsType:
+			continue
+		case t.NotCompared != "":
+			return "-"
+		case t.Predicted != t.Actual:
+			return fmt.Sprintf("%d≠%d", t.Predicted, t.Actual)
+		}
+		return strconv.Itoa(t.Actual)
+	}
+	return "0"
+}
+
+func verifiedWord(p *result.Verified) string {
+	switch {
+	case p.Unread != "":
+		return "not read"
+	case !p.Equal:
+		return "differs"
+	}
+	return "equal"
+}
+
+// verifiedDetails lists what of a proxy is not as predicted.
+func verifiedDetails(w *errWriter, p *result.Verified, o VerifyOptions) {
+	w.linef("")
+	w.linef("%s", w.header.Sprint(Clean(fmt.Sprintf("%s/%s (%s) against %s", p.Namespace, p.Name, p.Kind, p.Actual))))
+	if p.Unread != "" {
+		w.linef("%s", w.unread.Sprint(Clean("not read: "+p.Unread)))
+		return
+	}
+	rows := [][]string{{"TYPE", "CHANGE", "NAME", "WHAT"}}
+	for i := range p.Types {
+		rows = append(rows, differenceRows(&p.Types[i])...)
+	}
+	const most = 50
+	if rest := len(rows) - 1 - most; rest > 0 && !o.All {
+		rows = rows[:most+1]
+		defer w.linef("… and %d more differences (--all shows them)", rest)
+	}
+	if len(rows) > 1 {
+		w.err = cmp.Or(w.err, w.table(w, rows))
+	}
+	for i := range p.Types {
+		if t := &p.Types[i]; t.NotCompared != "" {
+			w.linef("%s", Clean(t.Type+" not compared: "+t.NotCompared))
+		}
+	}
+	if p.Bytes != nil && !p.Bytes.Within {
+		w.linef("bytes: %d predicted, %d actual", p.Bytes.Predicted, p.Bytes.Actual)
+	}
+	if len(p.May) > 0 {
+		w.linef("%s", w.header.Sprint("MAY EXPLAIN IT"))
+		for _, text := range p.May {
+			w.linef("  %s", Clean(text))
+		}
+	}
+}
+
+func differenceRows(t *result.VerifiedType) [][]string {
+	if t.NotCompared != "" {
+		return nil
+	}
+	var rows [][]string
+	for _, name := range t.Missing {
+		rows = append(rows, []string{t.Type, "missing", name, "predicted, but not there"})
+	}
+	for _, name := range t.Extra {
+		rows = append(rows, []string{t.Type, "extra", name, "there, but not predicted"})
+	}
+	for i := range t.Differing {
+		d := &t.Differing[i]
+		for j := range d.Missing {
+			rows = append(rows, []string{t.Type, "part missing", d.Name, partText(&d.Missing[j])})
+		}
+		for j := range d.Extra {
+			rows = append(rows, []string{t.Type, "part extra", d.Name, partText(&d.Extra[j])})
+		}
+	}
+	for _, r := range t.Resized {
+		rows = append(rows, []string{t.Type, "bytes", r.Name, fmt.Sprintf("%d predicted, %d actual", r.Predicted, r.Actual)})
+	}
+	return rows
+}
+
+// partText shows the canonical form of a part.
+func partText(p *result.Part) string {
+	var words []string
+	add := func(name, value string) { words = append(words, name+" "+value) }
+	if p.Name != "" {
+		add("virtual host", p.Name)
+	}
+	if p.Match != nil {
+		add("chain", cmp.Or(*p.Match, "of all"))
+	}
+	if p.Type != "" {
+		add("type", p.Type)
+	}
+	if p.Rule != nil && *p.Rule != "" {
+		add("DestinationRule", *p.Rule)
+	}
+	if len(p.Domains) > 0 {
+		add("domains", strings.Join(p.Domains, ","))
+	}
+	if len(p.To) > 0 {
+		add("to", strings.Join(p.To, ","))
+	}
+	if p.Endpoints != nil {
+		words = append(words, count(*p.Endpoints, "endpoint", "endpoints"))
+	}
+	if p.Hosts != nil {
+		words = append(words, count(*p.Hosts, "host", "hosts"))
+	}
+	return strings.Join(words, ", ")
+}
+
+// VerifyJSON writes the verification as one indented JSON document.
+func VerifyJSON(w io.Writer, v *result.Verification) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// VerifyYAML writes the same document as YAML.
+func VerifyYAML(w io.Writer, v *result.Verification) error {
+	out, err := yaml.Marshal(v)
+	if err != nil {
+		return err
+	}
+	_, err = w.Write(out)
+	return err
+}
