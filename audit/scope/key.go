@@ -15,7 +15,7 @@ import (
 // keyMetadata are the node metadata values that change outbound config and
 // have no field of their own in mesh.Metadata (FLAG-95).
 var keyMetadata = []string{
-	"CREDENTIAL", "CREDENTIAL_FILE", "DISABLE_HBONE_SEND", "ENABLE_HBONE", "OUTBOUND_LISTENER_EXACT_BALANCE",
+	"CREDENTIAL", "CREDENTIAL_FILE", "DISABLE_HBONE_SEND", "DNS_PROXY_ADDR", "ENABLE_DNS_SERVER", "ENABLE_HBONE", "OUTBOUND_LISTENER_EXACT_BALANCE",
 	"TLS_CLIENT_CERT_CHAIN", "TLS_CLIENT_KEY", "TLS_CLIENT_ROOT_CERT",
 	"TLS_SERVER_CERT_CHAIN", "TLS_SERVER_KEY", "TLS_SERVER_ROOT_CERT",
 }
@@ -71,6 +71,7 @@ func (s *Scoper) features(p *mesh.Proxy, in *imports) string {
 	}
 	if p.Kind == mesh.RouterProxy {
 		add(p.CanonicalName, p.CanonicalRevision, p.MeshID, p.WorkloadName)
+		add(p.TracingNames())
 	}
 	return b.String()
 }

@@ -47,7 +47,7 @@ type ownSizes struct {
 }
 
 func ownSizesOf(p *mesh.Proxy) ownSizes {
-	own := ownSizes{named: fieldSize(len(serviceCluster(p))), conventional: fieldSize(len(conventionalName(p)))}
+	own := ownSizes{named: fieldSize(len(p.ServiceCluster())), conventional: fieldSize(len(p.OpenTelemetryName()))}
 	for i, value := range serviceTagValues(p) {
 		own.tags += tagFieldSize(serviceTags[i], value)
 	}

@@ -300,6 +300,9 @@ func inboundKey(s *scope.Scope, p *mesh.Proxy) string {
 		}
 		field("")
 	}
+	cluster, conventional := p.TracingNames()
+	field(cluster)
+	field(conventional)
 	if p.Pod != nil {
 		field(p.Pod.Annotations["proxy.istio.io/config"])
 	}

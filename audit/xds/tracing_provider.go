@@ -1,9 +1,7 @@
 package xds
 
 import (
-	"cmp"
 	"net/url"
-	"strings"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	tracev3 "github.com/envoyproxy/go-control-plane/envoy/config/trace/v3"
@@ -35,7 +33,7 @@ func (b *Builder) providerTracing(p *mesh.Proxy, provider *meshconfig.MeshConfig
 	case *meshconfig.MeshConfig_ExtensionProvider_Datadog:
 		name, maxTag = "envoy.tracers.datadog", set.Datadog.GetMaxTagLength()
 		if host, cluster, found := b.providerCluster(set.Datadog.GetService(), set.Datadog.GetPort()); found {
-			config = &tracev3.DatadogConfig{CollectorCluster: cluster, ServiceName: serviceCluster(p), CollectorHostname: host}
+			config = &tracev3.DatadogConfig{CollectorCluster: cluster, ServiceName: p.ServiceCluster(), CollectorHostname: host}
 		}
 	case *meshconfig.MeshConfig_ExtensionProvider_Skywalking:
 		name, spawn = "envoy.tracers.skywalking", true
@@ -118,10 +116,10 @@ func (b *Builder) openTelemetryConfig(p *mesh.Proxy, set *meshconfig.MeshConfig_
 	if !found {
 		return nil, false
 	}
-	config := &tracev3.OpenTelemetryConfig{ServiceName: serviceCluster(p)}
+	config := &tracev3.OpenTelemetryConfig{ServiceName: p.ServiceCluster()}
 	conventions := set.GetServiceAttributeEnrichment() == meshconfig.MeshConfig_ExtensionProvider_OTEL_SEMANTIC_CONVENTIONS
 	if conventions {
-		config.ServiceName = conventionalName(p)
+		config.ServiceName = p.OpenTelemetryName()
 	}
 	if http := set.GetHttp(); http != nil {
 		uri, err := url.JoinPath(host, http.GetPath())
@@ -195,47 +193,4 @@ func (b *Builder) dynatraceSampler(provider *meshconfig.MeshConfig_ExtensionProv
 		return nil
 	}
 	return &corev3.TypedExtensionConfig{Name: "envoy.tracers.opentelemetry.samplers.dynatrace", TypedConfig: toAny(config)}
-}
-
-// serviceCluster is the cluster that the proxy's node names itself by (Istio
-// pkg/bootstrap/config.go getServiceCluster).
-func serviceCluster(p *mesh.Proxy) string {
-	name := p.Config.GetServiceCluster()
-	canonical, _ := mesh.CanonicalService(p.Labels, cmp.Or(p.WorkloadName, "istio-proxy"))
-	switch p.Config.GetTracingServiceName() {
-	case meshconfig.ProxyConfig_CANONICAL_NAME_ONLY:
-		name = canonical
-	case meshconfig.ProxyConfig_CANONICAL_NAME_AND_NAMESPACE:
-		return canonical + "." + p.Namespace
-	}
-	if name != "" && name != "istio-proxy" {
-		return name
-	}
-	for _, label := range []string{"app", "app.kubernetes.io/name", "service.istio.io/canonical-name"} {
-		if app, ok := p.Labels[label]; ok {
-			return app + "." + p.Namespace
-		}
-	}
-	if p.WorkloadName != "" {
-		return p.WorkloadName + "." + p.Namespace
-	}
-	return "istio-proxy." + p.Namespace
-}
-
-// conventionalName is the service name by OpenTelemetry's conventions for Kubernetes.
-func conventionalName(p *mesh.Proxy) string {
-	if p.Pod != nil {
-		if name := p.Pod.Annotations["resource.opentelemetry.io/service.name"]; name != "" {
-			return name
-		}
-	}
-	for _, name := range []string{p.Labels["app.kubernetes.io/instance"], p.Labels["app.kubernetes.io/name"], p.WorkloadName, p.Name} {
-		if name != "" {
-			return name
-		}
-	}
-	if containers := p.Metadata.Raw["APP_CONTAINERS"]; containers != "" && !strings.Contains(containers, ",") {
-		return containers
-	}
-	return "unknown_service"
 }
