@@ -166,7 +166,8 @@ func (l *ledger) addService(view *mesh.View, key fanKey, e *entry) {
 		f = &result.Service{Host: key.host, Namespace: key.namespace}
 		if svc := view.Service(key.host, key.namespace); svc != nil {
 			f.Ref, f.Headless, f.Istiod = svc.Ref, svc.Headless(), view.LeadsToIstiod(svc)
-			f.Addresses = distinctAddresses(view.Endpoints.Of(key.host, key.namespace))
+			rows := view.Endpoints.Of(key.host, key.namespace)
+			f.Addresses, f.MTLS = distinctAddresses(rows), mtlsOf(view, rows)
 		}
 		l.services[key] = f
 	}

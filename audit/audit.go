@@ -17,6 +17,9 @@ import (
 // Options narrow a run.
 type Options struct {
 	Select Selection
+	// Details asks for what only a comparison needs: the digests of contents,
+	// and what the scopes depend on.
+	Details bool
 	// Progress is called as proxies are finished; nil: not at all.
 	Progress func(done, total int)
 }
@@ -59,6 +62,9 @@ func Run(snap *snapshot.Snapshot, o Options) (*result.Audit, error) {
 		return nil, err
 	}
 	a := &assembly{out: out, ledger: newLedger()}
+	if o.Details {
+		a.indexObjects()
+	}
 	total := 0
 	chosen := make([][]*mesh.Proxy, len(m.Views))
 	for i, view := range m.Views {
@@ -73,6 +79,9 @@ func Run(snap *snapshot.Snapshot, o Options) (*result.Audit, error) {
 	for i, view := range m.Views {
 		rec := scope.NewRecorder()
 		builder := xds.New(view, scope.NewScoper(view, rec), rec)
+		if o.Details {
+			builder.DigestContents()
+		}
 		projection := builder.Project(chosen[i], func(n int) {
 			if o.Progress != nil {
 				o.Progress(done+n, total)
@@ -117,7 +126,8 @@ func sortProxies(list []result.Proxy) {
 type assembly struct {
 	out     *result.Audit
 	ledger  *ledger
-	members [][]*mesh.Proxy // of out.Groups
+	members [][]*mesh.Proxy      // of out.Groups
+	objects map[objectKey]uint32 // indexes in out.Objects; nil: without details
 }
 
 func (a *assembly) add(view *mesh.View, p *xds.Projection, reasons []result.Reason) {
@@ -149,6 +159,9 @@ func (a *assembly) add(view *mesh.View, p *xds.Projection, reasons []result.Reas
 			shift(&g.Resources)
 			a.out.Groups = append(a.out.Groups, g.Group)
 			a.members = append(a.members, g.Members)
+		}
+		if a.objects != nil {
+			s.Scope.Uses = a.uses(s)
 		}
 		a.out.Scopes = append(a.out.Scopes, s.Scope)
 		a.ledger.add(view, s)
@@ -218,8 +231,11 @@ func describeMesh(info *result.MeshInfo, m *mesh.Mesh) {
 			Revision: view.Revision, Tags: view.Tags, Namespace: view.Namespace,
 			Version: view.Version.String(), VersionAssumed: view.VersionAssumed,
 			RootNamespace: view.RootNamespace, OutboundPolicy: view.Config.GetOutboundTrafficPolicy().GetMode().String(),
-			Flags: view.Flags.Set, Proxies: len(view.Proxies),
+			Flags: view.Flags.Set, Proxies: len(view.Proxies), MeshConfig: meshConfigDigests(view.Config),
 		})
+		if view.Istiod != nil {
+			info.ControlPlanes[len(info.ControlPlanes)-1].Ref = view.Istiod.Ref()
+		}
 	}
 	info.Services = len(hosts)
 }

@@ -229,7 +229,7 @@ func canonical(list []*result.Resource, anyBytes bool) string {
 			f.Bytes = 0
 		}
 		for _, p := range r.Parts {
-			p.Service, p.Matches, p.By, p.Bytes = "", nil, result.Ref{}, 0
+			p.Service, p.Matches, p.By, p.Bytes, p.Digest = "", nil, result.Ref{}, 0, 0
 			text, _ := json.Marshal(p)
 			f.Parts = append(f.Parts, string(text))
 		}

@@ -23,8 +23,9 @@ mesh-audit reads the objects that istiod reads, from files that are not yet merg
 configurations, clusters and endpoints that istiod pushes, by Envoy's own names and
 with their bytes. It only reads; it never writes to the cluster and never reads Secrets.
 
-Exit status: 0 done; 1 the command's question was answered "yes"; 2 wrong usage;
-3 something needed could not be read (what was read is still reported).`
+Exit status: 0 done; 1 the command's question was answered "yes" (diff: there are
+differences, or a gate trips); 2 wrong usage; 3 something needed could not be read
+(what was read is still reported).`
 
 const rootExample = `  # What does every proxy of the embedded demo mesh get?
   kubectl mesh-audit scope --demo
@@ -72,7 +73,7 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError("%w\nSee '%s --help'", err, cmd.CommandPath())
 	})
-	root.AddCommand(newScopeCommand(g), newVerifyCommand(g), newCompleteCommand(g), newSnapshotCommand(g), newCompletionCommand(g), newVersionCommand(g), newOptionsCommand(g))
+	root.AddCommand(newScopeCommand(g), newDiffCommand(g), newVerifyCommand(g), newCompleteCommand(g), newSnapshotCommand(g), newCompletionCommand(g), newVersionCommand(g), newOptionsCommand(g))
 	root.SetUsageTemplate(usageTemplate(root.UsageTemplate()))
 	registerCompletions(root, g)
 	_ = root.RegisterFlagCompletionFunc("color", cobra.FixedCompletions([]string{"auto", "always", "never"}, cobra.ShellCompDirectiveNoFileComp))

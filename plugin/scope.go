@@ -8,13 +8,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/labels"
-
 	"github.com/mesh-audit/mesh-audit/audit"
 	"github.com/mesh-audit/mesh-audit/audit/result"
 	"github.com/mesh-audit/mesh-audit/audit/snapshot"
 	"github.com/mesh-audit/mesh-audit/report"
+	"github.com/spf13/cobra"
 )
 
 const scopeLong = `Predict, for every proxy, the xDS resources that istiod sends it and what they weigh.
@@ -105,20 +103,8 @@ func maxOneArg(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-var workloadTypes = map[string]string{
-	"pod": "pod", "pods": "pod", "po": "pod",
-	"deploy": "deployment", "deployment": "deployment", "deployments": "deployment",
-	"sts": "statefulset", "statefulset": "statefulset", "statefulsets": "statefulset",
-	"ds": "daemonset", "daemonset": "daemonset", "daemonsets": "daemonset",
-	"rs": "replicaset", "replicaset": "replicaset", "replicasets": "replicaset",
-	"job": "job", "jobs": "job", "cj": "cronjob", "cronjob": "cronjob", "cronjobs": "cronjob",
-}
-
 func (f *scopeFlags) toOptions(g *global, args []string) (*scopeOptions, error) {
-	o := &scopeOptions{scopeFlags: *f, selection: audit.Selection{Namespace: g.namespace()}}
-	if f.allNamespaces {
-		o.selection.Namespace = ""
-	}
+	o := &scopeOptions{scopeFlags: *f}
 	if err := f.input.validate(); err != nil {
 		return nil, err
 	}
@@ -134,17 +120,9 @@ func (f *scopeFlags) toOptions(g *global, args []string) (*scopeOptions, error) 
 	if f.xdsType != "" && !slices.Contains(result.Types, f.xdsType) {
 		return nil, usageError("--type %q: use one of %s", f.xdsType, strings.Join(result.Types, ", "))
 	}
-	if f.selector != "" {
-		selector, err := labels.Parse(f.selector)
-		if err != nil {
-			return nil, usageError("-l %q: %w", f.selector, err)
-		}
-		o.selection.Labels = func(l map[string]string) bool { return selector.Matches(labels.Set(l)) }
-	}
-	if len(args) == 1 {
-		if err := o.setTarget(args[0]); err != nil {
-			return nil, err
-		}
+	var err error
+	if o.selection, err = selectionOf(g, args, f.selector, f.allNamespaces); err != nil {
+		return nil, err
 	}
 	data := f.output == "json" || f.output == "yaml"
 	if (f.xdsType != "" || f.host != "") && (len(args) == 0 || data || f.by == "service") {
@@ -159,25 +137,6 @@ func (f *scopeFlags) toOptions(g *global, args []string) (*scopeOptions, error) 
 	return o, nil
 }
 
-// setTarget reads POD, NAMESPACE/POD's usual kubectl form pod/POD, or TYPE/NAME.
-func (o *scopeOptions) setTarget(arg string) error {
-	kind, name, found := strings.Cut(arg, "/")
-	if !found {
-		o.selection.Pod = arg
-		return nil
-	}
-	known := workloadTypes[strings.ToLower(kind)]
-	if known == "" || name == "" {
-		return usageError("%q: use a pod's name or TYPE/NAME with TYPE one of deploy, sts, ds, rs, job, cronjob, pod (a namespace is given with -n)", arg)
-	}
-	if known == "pod" {
-		o.selection.Pod = name
-		return nil
-	}
-	o.selection.Workload = known + "/" + name
-	return nil
-}
-
 func (o *scopeOptions) run(ctx context.Context, g *global) error {
 	in, err := o.input.read(ctx, g)
 	if err != nil {
@@ -190,6 +149,7 @@ func (o *scopeOptions) report(g *global, in *input) error {
 	bar := g.newProgress()
 	a, err := audit.Run(in.snapshot, audit.Options{
 		Select:   o.selection,
+		Details:  o.details,
 		Progress: func(done, total int) { bar.printf("computing: %d of %d proxies", done, total) },
 	})
 	bar.done()

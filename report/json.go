@@ -173,6 +173,9 @@ func (o DataOptions) trimGroup(g *result.Group) *result.Group {
 func (o DataOptions) trimScope(s *result.Scope) *result.Scope {
 	out := *s
 	out.Resources = o.trimResources(s.Resources)
+	if !o.Details {
+		out.Uses = nil
+	}
 	return &out
 }
 

@@ -19,30 +19,40 @@ import (
 
 var update = flag.Bool("update", false, "write the generated files instead of comparing them")
 
-const schemaFile = "../docs/scope-report.schema.json"
+// schemas are the published schemas with the types that they are of.
+var schemas = map[string]struct {
+	of    any
+	title string
+}{
+	"../docs/scope-report.schema.json": {&result.Audit{}, "ScopeReport of mesh-audit (" + result.APIVersion + ")"},
+	"../docs/diff-report.schema.json":  {&result.Diff{}, "DiffReport of mesh-audit (" + result.APIVersion + ")"},
+}
 
-// TestSchemaIsCurrent keeps docs/scope-report.schema.json equal to the types.
+// TestSchemaIsCurrent keeps the schemas in docs/ equal to the types.
 func TestSchemaIsCurrent(t *testing.T) {
-	want := schema(t)
-	if *update {
-		if err := os.WriteFile(schemaFile, want, 0o644); err != nil {
+	for file, s := range schemas {
+		want := schema(t, s.of, s.title)
+		if *update {
+			if err := os.WriteFile(file, want, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		have, err := os.ReadFile(file)
+		if err != nil {
 			t.Fatal(err)
 		}
-		return
-	}
-	have, err := os.ReadFile(schemaFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(have, want) {
-		t.Errorf("%s is not current: run 'make generate'", filepath.Base(schemaFile))
+		if !bytes.Equal(have, want) {
+			t.Errorf("%s is not current: run 'make generate'", filepath.Base(file))
+		}
 	}
 }
 
-func schema(t *testing.T) []byte {
+func schema(t *testing.T, of any, title string) []byte {
 	t.Helper()
 	r := &jsonschema.Reflector{
 		ExpandedStruct:            true,
+		Mapper:                    hexadecimal,
 		AllowAdditionalProperties: true,
 		Namer: func(typ reflect.Type) string {
 			name := typ.Name()
@@ -65,12 +75,20 @@ func schema(t *testing.T) []byte {
 		t.Fatal(err)
 	}
 	t.Chdir("report")
-	s := r.Reflect(&result.Audit{})
-	s.Title = "ScopeReport of mesh-audit (" + result.APIVersion + ")"
+	s := r.Reflect(of)
+	s.Title = title
 	s.ID = ""
 	out, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return append(out, '\n')
+}
+
+// hexadecimal gives the form of a Digest, which is a number only in Go.
+func hexadecimal(typ reflect.Type) *jsonschema.Schema {
+	if typ != reflect.TypeFor[result.Digest]() {
+		return nil
+	}
+	return &jsonschema.Schema{Type: "string", Pattern: "^[0-9a-f]{16}$"}
 }

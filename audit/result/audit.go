@@ -48,10 +48,14 @@ type ControlPlane struct {
 	Namespace      string            `json:"namespace"`
 	Version        string            `json:"version"`
 	VersionAssumed bool              `json:"versionAssumed,omitempty"` // no image tag, label or flag told
+	Ref            Ref               `json:"ref,omitzero"`             // istiod's Deployment; zero: none found
 	RootNamespace  string            `json:"rootNamespace"`
 	OutboundPolicy string            `json:"outboundTrafficPolicy"`
 	Flags          map[string]string `json:"flags,omitempty"` // istiod environment that differs from the version's default and changes xDS
-	Proxies        int               `json:"proxies"`
+	// MeshConfig has a digest for each top-level field of the effective mesh
+	// config that is set, so that a diff can tell which one changed.
+	MeshConfig map[string]string `json:"meshConfig,omitempty"`
+	Proxies    int               `json:"proxies"`
 }
 
 // Kind of a proxy.
@@ -93,6 +97,10 @@ type Scope struct {
 	By        Ref       `json:"by,omitzero"` // the Sidecar that decides; zero: istiod's default scope
 	Text      string    `json:"text"`        // "Sidecar shop/default", "default scope of shop", "gateway edge/front"
 	Resources Resources `json:"resources,omitzero"`
+	// Uses are indexes into Audit.Objects: the VirtualServices and
+	// DestinationRules that istiod knows a sidecar's scope to depend on, and
+	// services of the scope that have no cluster.
+	Uses []uint32 `json:"uses,omitempty"`
 }
 
 // Group is the proxies with identical config, up to what depends on the single pod.
@@ -132,6 +140,10 @@ type Service struct {
 	// Istiod marks the control plane's own service: it goes to every proxy, and
 	// no application calls it.
 	Istiod bool `json:"istiod,omitempty"`
+	// MTLS is what the service's proxies demand of callers, by their
+	// PeerAuthentications: STRICT, PERMISSIVE, DISABLE, MIXED (endpoints
+	// differ); empty: no endpoint has a proxy.
+	MTLS string `json:"mtls,omitempty"`
 }
 
 // Remainder is bytes that are sent for no service, for several, or for the pod
@@ -185,4 +197,7 @@ type Diagnostic struct {
 type Object struct {
 	Ref
 	Digest string `json:"digest"`
+	// Owner is the workload of a Pod, the Service of an EndpointSlice; zero: none.
+	Owner   Ref  `json:"owner,omitzero"`
+	Assumed bool `json:"assumed,omitempty"` // made by completion
 }

@@ -7,6 +7,11 @@
 // order gives the same bytes out.
 package result
 
+import (
+	"fmt"
+	"strconv"
+)
+
 // Source is where an object was read from. The zero Source is the live cluster.
 type Source struct {
 	File string `json:"file,omitempty"` // as the user named it; "-" is standard input
@@ -58,6 +63,7 @@ type Part struct {
 	Matches []string `json:"matches,omitempty"` // virtual host: what its routes match, in order, as istioctl prints it ("/*", "/login*" …)
 	By      Ref      `json:"by,omitzero"`       // VirtualService, Gateway, Sidecar … that the part comes from; zero: from the service itself
 	Bytes   int64    `json:"bytes,omitzero"`    // the part's share of the resource's bytes; 0: not known apart
+	Digest  Digest   `json:"digest,omitzero"`   // of a virtual host's or filter chain's content
 }
 
 // Resource is one xDS resource, by the name that Envoy knows it by.
@@ -70,6 +76,22 @@ type Resource struct {
 	Service   string     `json:"service,omitempty"`  // host name of the service it is sent for; empty: none or several
 	Parts     []Part     `json:"parts,omitempty"`
 	Because   []ReasonID `json:"because,omitempty"`
+	Digest    Digest     `json:"digest,omitzero"` // of the content that no part has a digest of
+}
+
+// Digest tells contents apart that have equal names, parts and bytes: the start
+// of the SHA-256 of the Envoy message, without the values that each proxy has
+// of its own. 0: not known.
+type Digest uint64
+
+// MarshalText writes 16 hexadecimal digits.
+func (d Digest) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%016x", uint64(d)), nil }
+
+// UnmarshalText reads what MarshalText writes.
+func (d *Digest) UnmarshalText(text []byte) error {
+	n, err := strconv.ParseUint(string(text), 16, 64)
+	*d = Digest(n)
+	return err
 }
 
 // XDS is a number for each xDS type.

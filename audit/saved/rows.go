@@ -211,6 +211,7 @@ func slice(c *coder, s *snapshot.EndpointSlice) {
 	meta(c, &s.Meta)
 	c.word(&s.Service)
 	c.word(&s.AddressType)
+	c.bool(&s.Assumed)
 	list(c, &s.Ports, func(c *coder, p *snapshot.SlicePort) {
 		c.word(&p.Name)
 		c.word(&p.Protocol)

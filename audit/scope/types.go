@@ -47,6 +47,39 @@ func (s *Scope) Service(host string) *Service {
 	return s.imports.byHost[host]
 }
 
+// DependsOn are the VirtualServices, with their delegates, and the
+// DestinationRules of which a change makes istiod push to a sidecar of the scope
+// (Istio SidecarScope.AddConfigDependencies), each once.
+func (s *Scope) DependsOn() []*snapshot.Meta {
+	var out []*snapshot.Meta
+	seen := map[*snapshot.Meta]bool{}
+	add := func(m *snapshot.Meta) {
+		if !seen[m] {
+			seen[m] = true
+			out = append(out, m)
+		}
+	}
+	for _, l := range s.Egress {
+		for _, vs := range l.VirtualServices {
+			add(vs.Meta)
+			for _, delegate := range vs.Delegates {
+				add(delegate)
+			}
+		}
+	}
+	if s.imports == nil {
+		return out
+	}
+	for _, found := range s.imports.rules {
+		for _, r := range found.rules {
+			for _, from := range r.from {
+				add(from)
+			}
+		}
+	}
+	return out
+}
+
 // EgressFor returns the egress listener whose services and VirtualServices
 // make the routes of a port, or of the bind address where port is 0 (RDS-3;
 // Istio GetEgressListenerForRDS); nil if none does, and for routers.

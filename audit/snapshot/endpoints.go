@@ -17,6 +17,7 @@ func (b *Builder) addSlice(o *discoveryv1.EndpointSlice, src result.Source) {
 		Meta:        b.metaOf("EndpointSlice", &o.ObjectMeta, src),
 		Service:     b.intern.string(o.Labels[discoveryv1.LabelServiceName]),
 		AddressType: b.intern.string(string(o.AddressType)),
+		Assumed:     o.Annotations[AssumedAnnotation] == "true",
 	}
 	for _, p := range o.Ports {
 		port := SlicePort{Protocol: string(corev1.ProtocolTCP)}

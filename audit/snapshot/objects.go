@@ -36,9 +36,17 @@ func (s *Snapshot) Objects() ([]result.Object, error) {
 	}
 	for i := range s.Slices {
 		d.add(&s.Slices[i].Meta, &s.Slices[i])
+		d.last().Assumed = s.Slices[i].Assumed
+		if service := s.Slices[i].Service; service != "" {
+			d.last().Owner = result.Ref{Kind: "Service", Namespace: s.Slices[i].Namespace, Name: service}
+		}
 	}
 	for i := range s.Pods {
 		d.add(&s.Pods[i].Meta, &s.Pods[i])
+		d.last().Assumed = s.Pods[i].Assumed
+		if owner := s.Pods[i].Owner; owner.Kind != "" {
+			d.last().Owner = result.Ref{Kind: owner.Kind, Namespace: s.Pods[i].Namespace, Name: owner.Name}
+		}
 	}
 	for i := range s.ConfigMaps {
 		d.add(&s.ConfigMaps[i].Meta, &s.ConfigMaps[i])
@@ -86,8 +94,13 @@ func (d *digester) add(meta *Meta, row any) {
 		d.err = fmt.Errorf("%s %s/%s has no digest: %w", meta.Kind, meta.Namespace, meta.Name, err)
 	}
 	sum := sha256.Sum256(text)
-	d.objects = append(d.objects, result.Object{Ref: meta.Ref(), Digest: hex.EncodeToString(sum[:8])})
+	d.objects = append(d.objects, result.Object{
+		Ref: meta.Ref(), Digest: hex.EncodeToString(sum[:8]), Assumed: meta.Annotations[AssumedAnnotation] == "true",
+	})
 }
+
+// last is the object that was added last.
+func (d *digester) last() *result.Object { return &d.objects[len(d.objects)-1] }
 
 func digestConfigs[S any](d *digester, list []Config[S]) {
 	for i := range list {

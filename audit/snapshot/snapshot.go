@@ -215,6 +215,7 @@ type EndpointSlice struct {
 	AddressType string // IPv4, IPv6, FQDN
 	Ports       []SlicePort
 	Endpoints   []SliceEndpoint
+	Assumed     bool // made by completion from a Service's selector
 }
 
 // SlicePort is one port of a slice. Port 0 stands for "all ports" (null in the API).

@@ -34,12 +34,16 @@ type Builder struct {
 	configTexts   map[*meshconfig.ProxyConfig]string // what listeners read of them
 	memo          *clusterMemo                       // clusters and load assignments; nil: none built yet
 	discovered    map[*result.Resource][]string      // extension configs that a listener refers to
+	digests       digests
 }
 
 // New makes a Builder that tells rec of each decision.
 func New(view *mesh.View, scoper *scope.Scoper, rec scope.Recorder) *Builder {
 	return &Builder{view: view, scoper: scoper, rec: rec, routes: newRouteMemo()}
 }
+
+// DigestContents makes the builder fill in the digests of contents.
+func (b *Builder) DigestContents() { b.digests = true }
 
 // Outbound is what all proxies of a scope share, each list sorted by name.
 type Outbound struct {

@@ -88,6 +88,7 @@ func (b *Builder) ExtensionConfigs(p *mesh.Proxy, listeners []*result.Resource) 
 	add := func(config *corev3.TypedExtensionConfig, reason result.Reason) {
 		out = append(out, &result.Resource{
 			Name: config.GetName(), Bytes: int64(proto.Size(config)), Because: []result.ReasonID{b.rec.Included(reason)},
+			Digest: b.digests.of(config),
 		})
 	}
 	for _, patch := range b.patchesFor(p).of(networking.EnvoyFilter_EXTENSION_CONFIG) {

@@ -73,7 +73,9 @@ func (cb *clusterBuilder) assignment(s *scope.Scope, name string) *result.Resour
 		message = cb.endpointSource(name, key.service, key.port, parts.Subset, key.rule).assignment()
 	}
 	n := endpointCount(message)
-	r := &result.Resource{Name: name, Bytes: int64(proto.Size(message)), Endpoints: n, Parts: []result.Part{{Endpoints: &n}}}
+	bytes := int64(proto.Size(message))
+	message.ClusterName = "" // the same endpoints have the same digest under any name
+	r := &result.Resource{Name: name, Bytes: bytes, Endpoints: n, Parts: []result.Part{{Endpoints: &n}}, Digest: cb.digests.of(message)}
 	if svc != nil {
 		r.Service = svc.Host
 		r.Because = []result.ReasonID{svc.Because}

@@ -273,14 +273,14 @@ func pathMatches(route *routev3.Route, p *envoyPatch) bool {
 
 // originParts are the parts of a patched route configuration, with the origin
 // of the virtual hosts that were there before and of those that patches added.
-func originParts(rc *routev3.RouteConfiguration, hosts []virtualHost, added map[*routev3.VirtualHost]*envoyPatch) []result.Part {
+func (on digests) originParts(rc *routev3.RouteConfiguration, hosts []virtualHost, added map[*routev3.VirtualHost]*envoyPatch) []result.Part {
 	byName := make(map[string]*virtualHost, len(hosts))
 	for i := range hosts {
 		byName[hosts[i].name] = &hosts[i]
 	}
 	parts := make([]result.Part, 0, len(rc.GetVirtualHosts()))
 	for _, message := range rc.GetVirtualHosts() {
-		part := virtualHostPart(message)
+		part := on.virtualHostPart(message)
 		if p := added[message]; p != nil {
 			part.By = p.Filter.Ref()
 		} else if vh := byName[part.Name]; vh != nil {

@@ -84,7 +84,9 @@ type routerListeners struct {
 
 // send takes a listener apart.
 func (r *routerListeners) send(l *listenerv3.Listener, origins map[*listenerv3.FilterChain]chainOrigin, because []result.ReasonID) {
-	resource := &result.Resource{Name: l.GetName(), Bytes: int64(proto.Size(l)), Parts: listenerPartsOf(l, origins), Because: because}
+	resource := &result.Resource{
+		Name: l.GetName(), Bytes: int64(proto.Size(l)), Parts: r.digests.listenerPartsOf(l, origins), Because: because, Digest: r.digests.listener(l),
+	}
 	r.noteExtensions(resource, l)
 	r.sent = append(r.sent, resource)
 	r.routes = append(r.routes, rdsNames(resource.Parts)...)

@@ -227,7 +227,7 @@ func (r *gatewayRoute) resource(rc *routev3.RouteConfiguration, hosts []*routerV
 			}
 		}
 	}
-	out := &result.Resource{Name: rc.GetName(), Bytes: int64(proto.Size(rc)), Parts: routeParts(rc)}
+	out := &result.Resource{Name: rc.GetName(), Bytes: int64(proto.Size(rc)), Parts: r.digests.routeParts(rc), Digest: r.digests.configuration(rc)}
 	for i := range out.Parts {
 		part := &out.Parts[i]
 		part.By, part.Service = by[part.Name], soleHost(part.To)

@@ -9,7 +9,7 @@ package xds
 //	(b) listenerAccessLog(p, class) []*accesslogv3.AccessLog       logs of the listener itself
 //	(b) networkExtensions(p, class, port) []*listenerv3.Filter     WasmPlugins of type NETWORK, in phase order
 //	chain, (c *chain) match(), packHCM, downstreamTLS, buildAddress, listenerName
-//	listenerPartsOf(l, origins), rdsNames(parts)
+//	digests.listenerPartsOf(l, origins), rdsNames(parts)
 
 import (
 	"time"

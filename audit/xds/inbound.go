@@ -71,7 +71,7 @@ func (b *Builder) InboundListeners(s *scope.Scope, p *mesh.Proxy) []*result.Reso
 	for _, a := range b.addedListeners(in.patches, networking.EnvoyFilter_SIDECAR_INBOUND) {
 		added := &result.Resource{
 			Name: a.listener.Name, Bytes: int64(proto.Size(a.listener)),
-			Parts: listenerPartsOf(a.listener, a.origins()), Because: []result.ReasonID{b.rec.Included(a.reason())},
+			Parts: b.digests.listenerPartsOf(a.listener, a.origins()), Digest: b.digests.listener(a.listener), Because: []result.ReasonID{b.rec.Included(a.reason())},
 		}
 		b.noteExtensions(added, a.listener)
 		out = append(out, added)
@@ -119,7 +119,8 @@ func (in *inboundBuilder) resource(l *listenerv3.Listener, origins map[*listener
 	r := &result.Resource{
 		Name:    l.Name,
 		Bytes:   int64(proto.Size(l)),
-		Parts:   listenerPartsOf(l, origins),
+		Parts:   in.digests.listenerPartsOf(l, origins),
+		Digest:  in.digests.listener(l),
 		Because: because,
 	}
 	in.noteExtensions(r, l)

@@ -24,6 +24,7 @@ type inboundShape struct {
 	operations []int   // sizes of its ports' operation fields
 	chains     []inboundChain
 	discovered []string // extension configs that it refers to
+	digest     result.Digest
 }
 
 // inboundChain is a filter chain: a part of the listener.
@@ -32,6 +33,9 @@ type inboundChain struct {
 	port  int         // index of the port that it belongs to; -1: passthrough
 	sites []inboundSite
 	size  int
+	// content is the chain's, without the hosts in its routes' operations.
+	content    result.Digest
+	operations []string
 }
 
 // inboundSite is a connection manager in a chain.
@@ -123,7 +127,9 @@ func (b *Builder) configText(c *meshconfig.ProxyConfig) string {
 // buildShape builds and measures the proxy's virtualInbound.
 func (in *inboundBuilder) buildShape() *inboundShape {
 	l, origins, ports := in.virtual()
-	shape := &inboundShape{bytes: int64(proto.Size(l)), tags: &tagged{own: ownSizesOf(in.p)}, operations: in.operations()}
+	shape := &inboundShape{
+		bytes: int64(proto.Size(l)), tags: &tagged{own: ownSizesOf(in.p)}, operations: in.operations(), digest: in.digests.listener(l),
+	}
 	if spec := in.tracingSpec(in.telemetries(in.p), inboundClass); spec != nil {
 		shape.tags.conventional = spec.provider.GetOpentelemetry().GetServiceAttributeEnrichment() ==
 			meshconfig.MeshConfig_ExtensionProvider_OTEL_SEMANTIC_CONVENTIONS
@@ -131,6 +137,7 @@ func (in *inboundBuilder) buildShape() *inboundShape {
 	parts, chains := listenerChains(l, origins)
 	for i, fc := range chains {
 		c := inboundChain{part: parts[i], port: -1, size: proto.Size(fc)}
+		c.content, c.operations = in.digests.chainContent(fc)
 		if port, ok := ports[fc]; ok {
 			c.port = port
 		}
@@ -169,9 +176,19 @@ func (in *inboundBuilder) operations() []int {
 	return sizes
 }
 
+// operationsOf are the operations of a chain's routes, of the proxy's own hosts.
+func (in *inboundBuilder) operationsOf(c *inboundChain) []string {
+	if c.port < 0 || len(c.operations) == 0 {
+		return c.operations
+	}
+	return slices.Repeat([]string{in.ports[c.port].operation()}, len(c.operations))
+}
+
 // ofShape is the proxy's virtualInbound.
 func (in *inboundBuilder) ofShape(shape *inboundShape) *result.Resource {
-	r := &result.Resource{Name: virtualInboundName, Bytes: shape.bytes, Because: in.reasons(), Parts: make([]result.Part, len(shape.chains))}
+	r := &result.Resource{
+		Name: virtualInboundName, Bytes: shape.bytes, Because: in.reasons(), Parts: make([]result.Part, len(shape.chains)), Digest: shape.digest,
+	}
 	tags, service := shape.tags.growth(ownSizesOf(in.p))
 	operations := in.operations()
 	for i := range shape.chains {
@@ -189,6 +206,7 @@ func (in *inboundBuilder) ofShape(shape *inboundShape) *result.Resource {
 		part := &r.Parts[i]
 		*part = c.part
 		part.Bytes += int64(d)
+		part.Digest = in.digests.join([]result.Digest{c.content}, in.operationsOf(c)...)
 		if c.port >= 0 {
 			origin := &in.ports[c.port].origin
 			part.By, part.Service = origin.by, origin.service

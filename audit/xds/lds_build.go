@@ -201,7 +201,7 @@ func (o *outboundBuilder) measure(l *listenerv3.Listener, origins map[*listenerv
 	if l == nil {
 		return &builtListener{}
 	}
-	built := &builtListener{name: l.Name, parts: listenerPartsOf(l, origins)}
+	built := &builtListener{name: l.Name, parts: o.digests.listenerPartsOf(l, origins), digest: o.digests.listener(l)}
 	built.routes = rdsNames(built.parts)
 	built.tags = &tagged{bytes: int64(proto.Size(l)), own: o.own, sites: tagSites(l), conventional: o.conventional}
 	return built
@@ -213,7 +213,8 @@ func (o *outboundBuilder) added() []*Listener {
 	for _, a := range o.addedListeners(o.patches, networking.EnvoyFilter_SIDECAR_OUTBOUND) {
 		l := &Listener{}
 		l.Name = a.listener.Name
-		l.Parts = listenerPartsOf(a.listener, a.origins())
+		l.Digest = o.digests.listener(a.listener)
+		l.Parts = o.digests.listenerPartsOf(a.listener, a.origins())
 		l.Routes = rdsNames(l.Parts)
 		l.Bytes = int64(proto.Size(a.listener))
 		o.noteExtensions(&l.Resource, a.listener)

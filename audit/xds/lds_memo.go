@@ -15,6 +15,7 @@ import (
 type builtListener struct {
 	name   string // empty: an EnvoyFilter removes it
 	parts  []result.Part
+	digest result.Digest
 	routes []string
 	tags   *tagged
 	// sized are the parts with the bytes of proxies for which the listener has
@@ -97,7 +98,7 @@ func (o *outboundBuilder) listenerOf(built *builtListener) *Listener {
 		return nil
 	}
 	out := &Listener{Routes: built.routes, tags: built.tags, shape: o.shape}
-	out.Name = built.name
+	out.Name, out.Digest = built.name, built.digest
 	out.Bytes = built.tags.bytesFor(o.own)
 	out.Parts = built.partsFor(o.own, out.Bytes)
 	return out

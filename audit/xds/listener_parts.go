@@ -26,8 +26,11 @@ type chainOrigin struct {
 
 // listenerPartsOf takes a listener apart: one part for each filter chain, the
 // default one included, with the origin of each (parts.md).
-func listenerPartsOf(l *listenerv3.Listener, origins map[*listenerv3.FilterChain]chainOrigin) []result.Part {
-	parts, _ := listenerChains(l, origins)
+func (on digests) listenerPartsOf(l *listenerv3.Listener, origins map[*listenerv3.FilterChain]chainOrigin) []result.Part {
+	parts, chains := listenerChains(l, origins)
+	for i, fc := range chains {
+		parts[i].Digest = on.chain(fc)
+	}
 	return parts
 }
 
@@ -114,7 +117,7 @@ func filterTargets(config *anypb.Any) []string {
 // inlineTargets is the set of what all virtual hosts lead to.
 func inlineTargets(routes *routev3.RouteConfiguration) []string {
 	var to []string
-	for _, p := range routeParts(routes) {
+	for _, p := range digests(false).routeParts(routes) {
 		to = append(to, p.To...)
 	}
 	slices.Sort(to)

@@ -37,7 +37,9 @@ func (b *Builder) NameTable(s *scope.Scope, p *mesh.Proxy) *result.Resource {
 	}
 	n := len(table)
 	reason := b.rec.Included(result.Reason{Rule: "SIZE-26", Text: "the proxy's agent answers DNS"})
-	return &result.Resource{Bytes: tableSize(table), Parts: []result.Part{{Hosts: &n}}, Because: []result.ReasonID{reason}}
+	return &result.Resource{
+		Bytes: tableSize(table), Parts: []result.Part{{Hosts: &n}}, Because: []result.ReasonID{reason}, Digest: b.digests.names(table),
+	}
 }
 
 func (b *Builder) addNames(table map[string]*nameInfo, svc *scope.Service, p *mesh.Proxy) {

@@ -36,6 +36,27 @@ func (s *ScopeResult) NamespaceOf(host string) string {
 	return ""
 }
 
+// Uses are the objects that result.Scope.Uses is about.
+func (s *ScopeResult) Uses() []result.Ref {
+	if s.scope.Kind != mesh.SidecarProxy {
+		return nil
+	}
+	var out []result.Ref
+	for _, m := range s.scope.DependsOn() {
+		out = append(out, m.Ref())
+	}
+	sent := make(map[string]bool, len(s.scope.Services))
+	for _, r := range s.Resources.CDS {
+		sent[r.Service] = true
+	}
+	for _, svc := range s.scope.Services {
+		if !sent[svc.Host] {
+			out = append(out, svc.Ref)
+		}
+	}
+	return out
+}
+
 // GroupResult is one group with its proxies, by namespace and name.
 type GroupResult struct {
 	result.Group
@@ -326,10 +347,23 @@ func identity(r *result.Resources) string {
 		for _, r := range *r.Of(t) {
 			k.WriteString(strconv.Quote(r.Name))
 			k.WriteString(strconv.FormatInt(r.Bytes, 10))
+			k.WriteString(contentKey(r))
 		}
 		k.WriteByte(';')
 	}
 	return k.String()
+}
+
+// contentKey tells contents apart; empty where they are not digested.
+func contentKey(r *result.Resource) string {
+	if r.Digest == 0 {
+		return ""
+	}
+	key := strconv.FormatUint(uint64(r.Digest), 16)
+	for i := range r.Parts {
+		key += strconv.FormatUint(uint64(r.Parts[i].Digest), 16)
+	}
+	return key
 }
 
 func describe(s *scope.Scope) (result.Ref, string) {

@@ -86,7 +86,8 @@ func (b *Builder) SidecarRoute(s *scope.Scope, p *mesh.Proxy, name string) *resu
 		added := b.patchRoutes(rc, patches, networking.EnvoyFilter_SIDECAR_OUTBOUND, nil)
 		out.Name = rc.GetName()
 		out.Bytes = int64(proto.Size(rc))
-		out.Parts = originParts(rc, hosts, added)
+		out.Digest = b.digests.configuration(rc)
+		out.Parts = b.digests.originParts(rc, hosts, added)
 		return out
 	}
 	if r.sniffed && len(hosts) == 1 && hosts[0].service != nil {
@@ -97,7 +98,8 @@ func (b *Builder) SidecarRoute(s *scope.Scope, p *mesh.Proxy, name string) *resu
 		b.routes.sniffed[key] = out
 		out.Service = hosts[0].service.Host
 	}
-	out.Bytes = int64(proto.Size(sidecarConfiguration(name)))
+	empty := sidecarConfiguration(name)
+	out.Bytes, out.Digest = int64(proto.Size(empty)), b.digests.of(empty)
 	out.Parts = make([]result.Part, 0, len(hosts))
 	for i := range hosts {
 		part := b.virtualHostPart(&hosts[i])

@@ -154,13 +154,18 @@ func (vh *virtualHost) keepWithPort() {
 // virtualHostPart counts a virtual host without building its routes again.
 func (b *Builder) virtualHostPart(vh *virtualHost) result.Part {
 	if vh.message != nil {
-		part := virtualHostPart(vh.message)
+		part := b.digests.virtualHostPart(vh.message)
 		part.By = vh.by
 		return part
 	}
 	part := result.Part{
 		Name: vh.name, Domains: vh.sorted, To: vh.routes.to, Matches: vh.routes.matches,
 		By: vh.by, Bytes: fieldBytes(b.virtualHostBytes(vh)),
+	}
+	if b.digests {
+		part.Digest = b.digests.host(vh.name, vh.sorted, vh.routes.digest, &routev3.VirtualHost{
+			IncludeRequestAttemptCount: b.routes.current.attempts, TypedPerFilterConfig: b.hostFilters(vh),
+		})
 	}
 	if vh.service != nil {
 		part.Service = vh.service.Host

@@ -53,12 +53,13 @@ type routeSet struct {
 	bytes   int64 // as the field of a virtual host
 	to      []string
 	matches []string
+	digest  result.Digest
 	vs      *mesh.VirtualService // nil: a service's default route
 	build   func() []*routev3.Route
 }
 
-func measureRoutes(routes []*routev3.Route, build func() []*routev3.Route) *routeSet {
-	set := &routeSet{to: routeTargets(routes), matches: routeMatches(routes), build: build}
+func (on digests) measureRoutes(routes []*routev3.Route, build func() []*routev3.Route) *routeSet {
+	set := &routeSet{to: routeTargets(routes), matches: routeMatches(routes), build: build, digest: on.routes(routes)}
 	for _, r := range routes {
 		set.bytes += fieldBytes(int64(proto.Size(r)))
 	}
@@ -73,7 +74,7 @@ func (b *Builder) vsRouteSet(vs *mesh.VirtualService, o routeOptions) *routeSet 
 	}
 	set := b.routes.sets[routes[0]]
 	if set == nil {
-		set = measureRoutes(routes, func() []*routev3.Route { return routes })
+		set = b.digests.measureRoutes(routes, func() []*routev3.Route { return routes })
 		set.vs = vs
 		b.routes.sets[routes[0]] = set
 	}
@@ -92,7 +93,7 @@ func (b *Builder) defaultRouteSet(s *scope.Scope, p *mesh.Proxy, svc *scope.Serv
 	set := b.routes.defaults[key]
 	if set == nil {
 		build := func() []*routev3.Route { return []*routev3.Route{b.defaultRoute(key)} }
-		set = measureRoutes(build(), build)
+		set = b.digests.measureRoutes(build(), build)
 		b.routes.defaults[key] = set
 	}
 	return set

@@ -14,22 +14,23 @@ import (
 )
 
 // routeParts are a route configuration's parts: one for each virtual host, by name.
-func routeParts(rc *routev3.RouteConfiguration) []result.Part {
+func (on digests) routeParts(rc *routev3.RouteConfiguration) []result.Part {
 	out := make([]result.Part, 0, len(rc.GetVirtualHosts()))
 	for _, vh := range rc.GetVirtualHosts() {
-		out = append(out, virtualHostPart(vh))
+		out = append(out, on.virtualHostPart(vh))
 	}
 	sortVirtualHostParts(out)
 	return out
 }
 
-func virtualHostPart(vh *routev3.VirtualHost) result.Part {
+func (on digests) virtualHostPart(vh *routev3.VirtualHost) result.Part {
 	return result.Part{
 		Name:    vh.GetName(),
 		Domains: sortedSet(vh.GetDomains()),
 		To:      virtualHostTargets(vh),
 		Matches: routeMatches(vh.GetRoutes()),
 		Bytes:   fieldBytes(int64(proto.Size(vh))),
+		Digest:  on.virtualHost(vh),
 	}
 }
 

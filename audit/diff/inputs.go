@@ -1,0 +1,205 @@
+package diff
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/mesh-audit/mesh-audit/audit/result"
+)
+
+// object is what an input object is known by on both sides.
+type object struct{ kind, namespace, name string }
+
+func objectOf(r result.Ref) object { return object{r.Kind, r.Namespace, r.Name} }
+
+// inputs is which objects and settings changed.
+type inputs struct {
+	index    map[string]int // Input.ID to the index in Diff.Inputs
+	byObject map[object]int
+	// completed are the owners of assumed objects that changed: what was made
+	// of their change.
+	completed map[object]bool
+}
+
+// readInputs compares the input objects by their digests, and the control
+// planes by what they say of themselves. Assumed objects are no causes where
+// what they were made from changed.
+func (c *comparer) readInputs() {
+	c.inputs = inputs{index: map[string]int{}, byObject: map[object]int{}, completed: map[object]bool{}}
+	before := map[object]*result.Object{}
+	for i := range c.base.Objects {
+		before[objectOf(c.base.Objects[i].Ref)] = &c.base.Objects[i]
+	}
+	var changed, made []result.Input
+	note := func(change string, was, is *result.Object) {
+		one := cmp.Or(is, was)
+		in := result.Input{Kind: result.InputObject, Change: change}
+		if was != nil {
+			in.Base = was.Ref
+		}
+		if is != nil {
+			in.Head = is.Ref
+		}
+		if one.Assumed {
+			made = append(made, in)
+			c.inputs.completed[objectOf(one.Owner)] = true
+			return
+		}
+		changed = append(changed, in)
+	}
+	for i := range c.head.Objects {
+		is := &c.head.Objects[i]
+		key := objectOf(is.Ref)
+		switch was := before[key]; {
+		case was == nil:
+			note("added", nil, is)
+		case was.Digest != is.Digest:
+			note("changed", was, is)
+		}
+		delete(before, key)
+	}
+	for _, was := range before {
+		note("removed", was, nil)
+	}
+	if len(changed) == 0 { // completed input that was edited
+		changed = made
+	}
+	slices.SortFunc(changed, func(x, y result.Input) int {
+		a, b := objectOf(x.Ref()), objectOf(y.Ref())
+		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
+	})
+	for _, in := range changed {
+		c.inputs.byObject[objectOf(in.Ref())] = len(c.out.Inputs)
+		c.addInput(in)
+	}
+	c.readControlPlanes()
+}
+
+func (c *comparer) addInput(in result.Input) {
+	in.ID = id("i", len(c.out.Inputs))
+	c.inputs.index[in.ID] = len(c.out.Inputs)
+	c.out.Inputs = append(c.out.Inputs, in)
+}
+
+// readControlPlanes tells which settings of each istiod changed: with the
+// object that has them where that changed, else as an input of their own.
+func (c *comparer) readControlPlanes() {
+	planes := map[string]*result.ControlPlane{}
+	for i := range c.base.Mesh.ControlPlanes {
+		planes[c.base.Mesh.ControlPlanes[i].Revision] = &c.base.Mesh.ControlPlanes[i]
+	}
+	several := len(c.head.Mesh.ControlPlanes) > 1
+	for i := range c.head.Mesh.ControlPlanes {
+		is := &c.head.Mesh.ControlPlanes[i]
+		was := planes[is.Revision]
+		if was == nil {
+			continue
+		}
+		prefix := ""
+		if several {
+			prefix = "revision " + is.Revision + ": "
+		}
+		deployment := objectOf(is.Ref)
+		config := object{"ConfigMap", is.Namespace, "istio"}
+		if is.Revision != "default" {
+			if named := (object{"ConfigMap", is.Namespace, "istio-" + is.Revision}); c.has(named) {
+				config = named
+			}
+		}
+		c.setting(result.InputVersion, deployment, prefix, versionChange(was, is))
+		c.setting(result.InputFlags, deployment, prefix, mapChanges(was.Flags, is.Flags, true))
+		c.setting(result.InputMeshConfig, config, prefix, mapChanges(was.MeshConfig, is.MeshConfig, false))
+	}
+}
+
+func (c *comparer) has(o object) bool {
+	same := func(x result.Object) bool { return objectOf(x.Ref) == o }
+	return slices.ContainsFunc(c.base.Objects, same) || slices.ContainsFunc(c.head.Objects, same)
+}
+
+func (c *comparer) setting(kind result.InputKind, holder object, prefix string, changes []string) {
+	if len(changes) == 0 {
+		return
+	}
+	said := prefix + strings.Join(changes, ", ")
+	if i, ok := c.inputs.byObject[holder]; ok {
+		in := &c.out.Inputs[i]
+		in.Text = strings.TrimPrefix(in.Text+"; "+said, "; ")
+		return
+	}
+	c.addInput(result.Input{Kind: kind, Change: "changed", Text: said})
+}
+
+func versionChange(was, is *result.ControlPlane) []string {
+	if was.Version == is.Version {
+		return nil
+	}
+	return []string{fmt.Sprintf("Istio %s -> %s", was.Version, is.Version)}
+}
+
+// mapChanges names the keys with other values, and the values if they can be shown.
+func mapChanges(was, is map[string]string, show bool) []string {
+	keys := map[string]bool{}
+	for k := range was {
+		keys[k] = true
+	}
+	for k := range is {
+		keys[k] = true
+	}
+	var out []string
+	value := func(m map[string]string, k string) string {
+		if v, ok := m[k]; ok {
+			return v
+		}
+		return "unset"
+	}
+	for _, k := range slices.Sorted(maps.Keys(keys)) {
+		x, y := value(was, k), value(is, k)
+		switch {
+		case x == y:
+		case show:
+			out = append(out, fmt.Sprintf("%s: %s -> %s", k, x, y))
+		default:
+			out = append(out, k)
+		}
+	}
+	if !show && len(out) > 0 {
+		out[0] = "mesh config " + out[0]
+	}
+	return out
+}
+
+// mergeGaps joins the gaps of both sides; those that both have stand once.
+func mergeGaps(base, head []result.Gap) []result.Gap {
+	out := slices.Clone(head)
+	if out == nil {
+		out = []result.Gap{}
+	}
+	have := map[string]bool{}
+	key := func(g result.Gap) string {
+		return string(g.Kind) + "\x00" + g.Object.Kind + "\x00" + g.Object.Namespace + "/" + g.Object.Name + "\x00" + g.Text
+	}
+	for _, g := range head {
+		have[key(g)] = true
+	}
+	for _, g := range base {
+		if !have[key(g)] {
+			out = append(out, g)
+		}
+	}
+	slices.SortStableFunc(out, func(x, y result.Gap) int { return cmp.Or(-cmp.Compare(x.Kind, y.Kind), cmp.Compare(key(x), key(y))) })
+	return out
+}
+
+func mergeDiagnostics(base, head []result.Diagnostic) []result.Diagnostic {
+	out := slices.Clone(base)
+	for _, d := range head {
+		if !slices.Contains(out, d) {
+			out = append(out, d)
+		}
+	}
+	return out
+}

@@ -1,0 +1,56 @@
+package report
+
+import (
+	"io"
+	"path/filepath"
+	"strings"
+
+	"github.com/owenrumney/go-sarif/v3/pkg/report/v210/sarif"
+
+	"github.com/mesh-audit/mesh-audit/audit/result"
+)
+
+// sarifRules are the kinds of changes as SARIF rules.
+var sarifRules = map[result.ChangeKind]struct{ id, level, text string }{
+	result.Lost:        {"mesh-diff/lost", "warning", "Proxies lose a resource, or a part of one"},
+	result.Gained:      {"mesh-diff/gained", "note", "Proxies gain a resource, or a part of one"},
+	result.Moved:       {"mesh-diff/moved", "note", "A resource or part goes under another name"},
+	result.Changed:     {"mesh-diff/changed", "note", "A resource or part has another content"},
+	result.ResizedOnly: {"mesh-diff/resized", "none", "A resource carries other amounts of the same"},
+}
+
+const projectURI = "https://github.com/mesh-audit/mesh-audit"
+
+// DiffSARIF writes a SARIF 2.1.0 log with one result for each changed object
+// and each kind of change.
+func DiffSARIF(out io.Writer, d *result.Diff, version string) error {
+	run := sarif.NewRunWithInformationURI("mesh-audit", projectURI)
+	run.Tool.Driver.WithVersion(version)
+	for _, kind := range result.ChangeKinds {
+		rule := sarifRules[kind]
+		run.AddRule(rule.id).WithDescription(rule.text)
+	}
+	for _, f := range diffFindings(d) {
+		rule := sarifRules[f.kind]
+		lines := make([]string, len(f.lines))
+		for i, line := range f.lines {
+			lines[i] = Clean(line)
+		}
+		r := run.CreateResultForRule(rule.id).WithLevel(rule.level).
+			WithMessage(sarif.NewTextMessage(Clean(f.title) + "\n" + strings.Join(lines, "\n")))
+		if f.source.File != "" {
+			line := max(1, f.source.Line)
+			place := sarif.NewPhysicalLocation().
+				WithArtifactLocation(sarif.NewSimpleArtifactLocation(filepath.ToSlash(f.source.File))).
+				WithRegion(sarif.NewSimpleRegion(line, line))
+			r.AddLocation(sarif.NewLocationWithPhysicalLocation(place))
+		}
+	}
+	log := sarif.NewReport()
+	log.AddRun(run)
+	if err := log.PrettyWrite(out); err != nil {
+		return err
+	}
+	_, err := io.WriteString(out, "\n")
+	return err
+}
