@@ -46,8 +46,11 @@ func TestDiffCases(t *testing.T) {
 				t.Fatal(err)
 			}
 			var c caseFile
-			if err := json.Unmarshal(text, &c); err != nil || c.Diff == nil {
-				t.Fatalf("no diff in the case: %v", err)
+			if err := json.Unmarshal(text, &c); err != nil {
+				t.Fatal(err)
+			}
+			if c.Diff == nil {
+				t.Skip("a case of two sides without a diff")
 			}
 			namespace, pod, _ := strings.Cut(c.Diff.Proxy, "/")
 			d := diffJSON(t, plugin.ExitYes, "--base", base, "--head", filepath.Join(dir, "head.yaml"), "-n", namespace, pod)
