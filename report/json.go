@@ -32,6 +32,9 @@ func JSON(w io.Writer, a *result.Audit, o DataOptions) error {
 	if len(a.Services) > 0 {
 		jsonList(s, "services", a.Services, keep[result.Service])
 	}
+	if len(a.Remainder) > 0 {
+		jsonList(s, "remainder", a.Remainder, keep[result.Remainder])
+	}
 	jsonList(s, "reasons", o.reasons(a), keep[result.Reason])
 	jsonList(s, "gaps", a.Gaps, keep[result.Gap])
 	if len(a.Diagnostics) > 0 {

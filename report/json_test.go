@@ -45,7 +45,7 @@ func fill(t *testing.T, v reflect.Value) {
 		v.SetString("<a & b>\u2028")
 	case reflect.Int, reflect.Int64:
 		v.SetInt(7)
-	case reflect.Uint32:
+	case reflect.Uint32, reflect.Uint64:
 		v.SetUint(7)
 	case reflect.Bool:
 		v.SetBool(true)
