@@ -15,12 +15,12 @@ import (
 // ListenerParts takes a listener apart that was not built here, with the names
 // of the route and extension configurations that it refers to.
 func ListenerParts(l *listenerv3.Listener) (parts []result.Part, routes, extensions []string) {
-	parts = listenerPartsOf(l, nil)
+	parts = digests(false).listenerPartsOf(l, nil)
 	return parts, rdsNames(parts), discoveredConfigs(l)
 }
 
 // RouteParts takes a route configuration apart that was not built here.
-func RouteParts(rc *routev3.RouteConfiguration) []result.Part { return routeParts(rc) }
+func RouteParts(rc *routev3.RouteConfiguration) []result.Part { return digests(false).routeParts(rc) }
 
 // ClusterParts takes a cluster apart that was not built here. eds is the name
 // under which it asks for endpoints; empty: it asks for none.
