@@ -117,7 +117,7 @@ func (o *verifyOptions) validate(g *global, args []string) error {
 	o.namespace = g.namespace()
 	for _, arg := range args {
 		t := scopeOptions{selection: audit.Selection{Namespace: o.namespace}}
-		if err := t.setTarget(arg); err != nil {
+		if err := setTarget(&t.selection, arg); err != nil {
 			return err
 		}
 		if pod, namespace := splitPod(t.selection); namespace != "" {
