@@ -16,6 +16,7 @@ import (
 	"github.com/mesh-audit/mesh-audit/audit/complete"
 	"github.com/mesh-audit/mesh-audit/audit/demo"
 	"github.com/mesh-audit/mesh-audit/audit/load"
+	"github.com/mesh-audit/mesh-audit/audit/overlay"
 	"github.com/mesh-audit/mesh-audit/audit/result"
 	"github.com/mesh-audit/mesh-audit/audit/snapshot"
 	"github.com/mesh-audit/mesh-audit/report"
@@ -151,7 +152,7 @@ func (f *inputFlags) read(ctx context.Context, g *global) (*input, error) {
 		return nil, err
 	}
 	if read.Saved != nil {
-		return savedInput(read, overrides)
+		return savedInput(read, overrides), nil
 	}
 	complete.Apply(read, complete.Options{Overrides: overrides})
 	snap := read.Snapshot()
@@ -159,15 +160,15 @@ func (f *inputFlags) read(ctx context.Context, g *global) (*input, error) {
 	return &input{snapshot: snap, diagnostics: read.Diagnostics}, nil
 }
 
-// savedInput is a saved snapshot with what else was read.
-func savedInput(read *load.Result, overrides snapshot.Overrides) (*input, error) {
-	if len(read.Objects)+len(read.Unmodelled) > 0 {
-		return nil, usageError("a snapshot cannot be read together with other files")
-	}
+// savedInput is a saved snapshot with the files that were read too laid on it.
+func savedInput(read *load.Result, overrides snapshot.Overrides) *input {
 	snap := read.Saved.Snapshot
-	snap.Overrides = overrides.On(snap.Overrides)
-	snap.Gaps = append(snap.Gaps, read.Gaps...)
-	return &input{snapshot: snap, diagnostics: read.Diagnostics}, nil
+	overrides = overrides.On(snap.Overrides)
+	if len(read.Objects)+len(read.Unmodelled)+len(read.Gaps) > 0 {
+		snap = overlay.Apply(snap, read, overlay.Options{Overrides: overrides})
+	}
+	snap.Overrides = overrides
+	return &input{snapshot: snap, diagnostics: read.Diagnostics}
 }
 
 func (f *inputFlags) readFiles(ctx context.Context, g *global) (*load.Result, error) {

@@ -1,6 +1,7 @@
 package complete
 
 import (
+	"iter"
 	"net/netip"
 	"strings"
 
@@ -22,11 +23,21 @@ type allocator struct {
 	prefix netip.Prefix
 	next   netip.Addr
 	used   map[netip.Addr]bool
+	around iter.Seq[string] // more that are in use, looked at when the first is taken
 }
 
 func newAllocator(network string) *allocator {
 	prefix := netip.MustParsePrefix(network)
 	return &allocator{prefix: prefix, next: prefix.Addr().Next(), used: map[netip.Addr]bool{}}
+}
+
+// again returns the address that was made up before, or the next free one.
+func (a *allocator) again(before string) string {
+	if before != "" {
+		a.use(before)
+		return before
+	}
+	return a.take()
 }
 
 func (a *allocator) use(address string) {
@@ -37,6 +48,12 @@ func (a *allocator) use(address string) {
 
 // take returns the next free address; empty when the network is used up.
 func (a *allocator) take() string {
+	if a.around != nil {
+		for ip := range a.around {
+			a.use(ip)
+		}
+		a.around = nil
+	}
 	for a.prefix.Contains(a.next) {
 		ip := a.next
 		a.next = ip.Next()
@@ -47,10 +64,20 @@ func (a *allocator) take() string {
 	return ""
 }
 
+// allocator hands out what neither the input nor the mesh around it uses.
+func (c *completion) allocator(network string) *allocator {
+	a := newAllocator(network)
+	a.around = c.around.Addresses
+	return a
+}
+
 // clusterIPs applies the API server's defaults to Services and gives each that
 // would have one a cluster IP.
 func (c *completion) clusterIPs() {
-	ips := newAllocator(serviceNetwork)
+	ips := c.allocator(serviceNetwork)
+	for _, ip := range c.assigned.services {
+		ips.use(ip)
+	}
 	for _, s := range c.services {
 		ips.use(s.obj.Spec.ClusterIP)
 		for _, ip := range s.obj.Spec.ClusterIPs {
@@ -67,10 +94,12 @@ func (c *completion) clusterIPs() {
 			spec.ClusterIP = spec.ClusterIPs[0]
 			continue
 		}
-		ip := ips.take()
+		key := target{"Service", s.obj.Namespace, s.obj.Name}
+		ip := ips.again(c.assigned.services[key])
 		if ip == "" {
 			continue
 		}
+		c.assigned.services[key] = ip
 		spec.ClusterIP, spec.ClusterIPs = ip, []string{ip}
 		c.madeIPs++
 	}
@@ -102,7 +131,11 @@ func (c *completion) entryAddresses() {
 	if !c.mesh.autoAllocate {
 		return
 	}
-	v4, v6 := newAllocator(entryNetwork), newAllocator(entryNetwork6)
+	v4, v6 := c.allocator(entryNetwork), c.allocator(entryNetwork6)
+	for _, ips := range c.assigned.entries {
+		v4.use(ips[0])
+		v6.use(ips[1])
+	}
 	for _, e := range c.entries {
 		for _, a := range e.obj.Status.Addresses {
 			v4.use(a.GetValue())
@@ -111,17 +144,26 @@ func (c *completion) entryAddresses() {
 	}
 	for _, e := range c.entries {
 		spec := &e.obj.Spec
-		if len(spec.Addresses) > 0 || len(e.obj.Status.Addresses) > 0 || spec.Resolution == networking.ServiceEntry_NONE ||
+		if len(spec.Addresses) > 0 || spec.Resolution == networking.ServiceEntry_NONE ||
 			strings.EqualFold(e.obj.Labels["networking.istio.io/enable-autoallocate-ip"], "false") {
 			continue
 		}
 		given := map[string]bool{}
+		for _, a := range e.obj.Status.Addresses {
+			given[a.GetHost()] = true
+		}
+		if given[""] {
+			continue // not written by the allocator of a version that we know
+		}
 		for _, host := range spec.Hosts {
 			if given[host] || strings.HasPrefix(host, "*") && spec.Resolution != networking.ServiceEntry_DYNAMIC_DNS {
 				continue
 			}
 			given[host] = true
-			for _, ip := range []string{v4.take(), v6.take()} {
+			key := entryHost{target{"ServiceEntry", e.obj.Namespace, e.obj.Name}, host}
+			ips := [2]string{v4.again(c.assigned.entries[key][0]), v6.again(c.assigned.entries[key][1])}
+			c.assigned.entries[key] = ips
+			for _, ip := range ips {
 				e.obj.Status.Addresses = append(e.obj.Status.Addresses, &networking.ServiceEntryAddress{Value: ip, Host: host})
 				c.madeAddresses++
 			}

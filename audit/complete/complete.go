@@ -9,6 +9,7 @@ package complete
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 
@@ -34,12 +35,61 @@ const AssumedAnnotation = snapshot.AssumedAnnotation
 // Options are what the rule needs beside the input.
 type Options struct {
 	Overrides snapshot.Overrides
+	// Around is the mesh that the input will be laid on; nil: the input is whole.
+	Around *Around
+	// Assigned are addresses made up before, for the same objects in another
+	// version of the mesh: they are taken again, and those that are made up now
+	// are added. Nil: none.
+	Assigned *Assigned
+}
+
+// Around is what completion has to know of a mesh that the input is laid on.
+type Around struct {
+	Addresses iter.Seq[string]                       // in use there; nil: none
+	Nodes     int                                    // in it
+	Sliced    func(namespace, name string) bool      // the Service has endpoints that stay; nil: none has
+	Running   func(kind, namespace, name string) int // how many pods of the workload stay; nil: none
+}
+
+// Assigned are made-up addresses by what they were made up for.
+type Assigned struct {
+	services map[target]string
+	pods     map[podSlot]string
+	entries  map[entryHost][2]string // IPv4, IPv6
+}
+
+// podSlot is one of a workload's pods: a changed template changes its name.
+type podSlot struct {
+	workload target
+	number   int
+}
+
+type entryHost struct {
+	entry target
+	host  string
+}
+
+// NewAssigned has none yet.
+func NewAssigned() *Assigned {
+	return &Assigned{services: map[target]string{}, pods: map[podSlot]string{}, entries: map[entryHost][2]string{}}
+}
+
+// Pod gives the address that the numbered pod of a workload is to have.
+func (a *Assigned) Pod(kind, namespace, name string, number int, address string) {
+	a.pods[podSlot{target{kind, namespace, name}, number}] = address
 }
 
 // Apply completes the objects of r in place and adds a gap for each kind of
 // thing that it made up. Applying it again changes nothing.
 func Apply(r *load.Result, o Options) {
-	c := &completion{read: r, mesh: findMesh(r, o.Overrides)}
+	c := &completion{read: r, mesh: findMesh(r, o.Overrides), around: o.Around, assigned: o.Assigned}
+	if c.around == nil {
+		c.around = &Around{}
+	}
+	if c.assigned == nil {
+		c.assigned = NewAssigned()
+	}
+	c.nodes = c.around.Nodes
 	c.index()
 	c.namespaces()
 	c.clusterIPs()
@@ -52,8 +102,10 @@ func Apply(r *load.Result, o Options) {
 
 // completion is the state of one Apply.
 type completion struct {
-	read *load.Result
-	mesh meshFacts
+	read     *load.Result
+	mesh     meshFacts
+	around   *Around
+	assigned *Assigned
 
 	namespace map[string]*corev1.Namespace
 	services  []item[*corev1.Service]

@@ -74,7 +74,10 @@ func (c *completion) templates() []template {
 // pods makes the Pods of each workload that has none in the input, and injects
 // those that the webhook selects.
 func (c *completion) pods() {
-	ips := newAllocator(podNetwork)
+	ips := c.allocator(podNetwork)
+	for _, ip := range c.assigned.pods {
+		ips.use(ip)
+	}
 	names := map[target]bool{}
 	for _, p := range c.podItems {
 		names[target{"Pod", p.obj.Namespace, p.obj.Name}] = true
@@ -86,18 +89,24 @@ func (c *completion) pods() {
 	templates := c.templates()
 	running := indexPods(c.podItems, c.selectorKeys(templates))
 	for _, t := range templates {
-		if running.runs(&t) {
+		stay := 0
+		if c.around.Running != nil {
+			stay = c.around.Running(t.kind, t.meta.Namespace, t.meta.Name)
+		}
+		if stay == 0 && running.runs(&t) {
 			continue
 		}
 		made := 0
-		for i := range t.replicas {
+		for i := stay; i < t.replicas; i++ {
 			pod := c.makePod(&t, i)
 			key := target{"Pod", pod.Namespace, pod.Name}
-			ip := ips.take()
+			slot := podSlot{target{t.kind, t.meta.Namespace, t.meta.Name}, i}
+			ip := ips.again(c.assigned.pods[slot])
 			if names[key] || ip == "" {
 				continue
 			}
 			names[key] = true
+			c.assigned.pods[slot] = ip
 			pod.Status.PodIP, pod.Status.PodIPs = ip, []corev1.PodIP{{IP: ip}}
 			c.add(pod, t.source)
 			c.podItems = append(c.podItems, item[*corev1.Pod]{pod, t.source})

@@ -22,6 +22,9 @@ func (c *completion) endpointSlices() {
 		if len(spec.Selector) == 0 || spec.Type == corev1.ServiceTypeExternalName || c.sliced[target{"Service", s.obj.Namespace, s.obj.Name}] {
 			continue
 		}
+		if c.around.Sliced != nil && c.around.Sliced(s.obj.Namespace, s.obj.Name) {
+			continue
+		}
 		for i, slice := range slicesOf(s.obj, pods.candidates(s.obj.Namespace, spec.Selector)) {
 			slice.Name = fmt.Sprintf("%s-%05d", s.obj.Name, i)
 			c.add(slice, s.source)

@@ -54,6 +54,7 @@ func meta(c *coder, m *snapshot.Meta) {
 	c.set(&m.Labels)
 	c.set(&m.Annotations)
 	c.int64(&m.Created)
+	c.text(&m.ResourceVersion)
 	source(c, &m.Source)
 }
 
@@ -144,6 +145,7 @@ func workload(c *coder, w *snapshot.Workload) {
 	owner(c, &w.Owner)
 	c.int(&w.Replicas)
 	c.set(&w.PodLabels)
+	optional(c, &w.Template, pod)
 }
 
 func variable(c *coder, e *snapshot.EnvVar) {

@@ -70,18 +70,18 @@ func (b *Builder) addCore(obj runtime.Object, src result.Source) bool {
 func (b *Builder) addWorkloadKind(obj runtime.Object, src result.Source) bool {
 	switch o := obj.(type) {
 	case *appsv1.Deployment:
-		b.addWorkload("Deployment", &o.ObjectMeta, count(o.Spec.Replicas), o.Spec.Template.Labels, src)
+		b.addWorkload("Deployment", &o.ObjectMeta, count(o.Spec.Replicas), &o.Spec.Template, src)
 		b.addIstiod(o, src)
 	case *appsv1.StatefulSet:
-		b.addWorkload("StatefulSet", &o.ObjectMeta, count(o.Spec.Replicas), o.Spec.Template.Labels, src)
+		b.addWorkload("StatefulSet", &o.ObjectMeta, count(o.Spec.Replicas), &o.Spec.Template, src)
 	case *appsv1.DaemonSet:
-		b.addWorkload("DaemonSet", &o.ObjectMeta, int(o.Status.DesiredNumberScheduled), o.Spec.Template.Labels, src)
+		b.addWorkload("DaemonSet", &o.ObjectMeta, int(o.Status.DesiredNumberScheduled), &o.Spec.Template, src)
 	case *appsv1.ReplicaSet:
-		b.addWorkload("ReplicaSet", &o.ObjectMeta, count(o.Spec.Replicas), o.Spec.Template.Labels, src)
+		b.addWorkload("ReplicaSet", &o.ObjectMeta, count(o.Spec.Replicas), &o.Spec.Template, src)
 	case *batchv1.Job:
-		b.addWorkload("Job", &o.ObjectMeta, count(o.Spec.Parallelism), o.Spec.Template.Labels, src)
+		b.addWorkload("Job", &o.ObjectMeta, count(o.Spec.Parallelism), &o.Spec.Template, src)
 	case *batchv1.CronJob:
-		b.addWorkload("CronJob", &o.ObjectMeta, 0, o.Spec.JobTemplate.Spec.Template.Labels, src)
+		b.addWorkload("CronJob", &o.ObjectMeta, 0, &o.Spec.JobTemplate.Spec.Template, src)
 	default:
 		return false
 	}

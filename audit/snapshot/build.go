@@ -41,7 +41,7 @@ func (b *Builder) Build() *Snapshot {
 	s.Unmodelled = append(s.Unmodelled, b.ingresses.istio()...)
 	s.Unmodelled = effective(settle(s.Unmodelled, func(o *Meta) *Meta { return o }))
 	slices.SortStableFunc(s.Gaps, compareGaps)
-	s.addImplied()
+	s.ImplyNamespaces()
 	return s
 }
 
@@ -83,8 +83,10 @@ func compareGaps(a, b result.Gap) int {
 	)
 }
 
-// addImplied adds the namespaces that objects are in and that were not read.
-func (s *Snapshot) addImplied() {
+// ImplyNamespaces adds the namespaces that objects are in and that were not
+// read, and drops those of them that no object is in any more.
+func (s *Snapshot) ImplyNamespaces() {
+	s.Namespaces = slices.DeleteFunc(slices.Clone(s.Namespaces), func(n Namespace) bool { return n.Implied })
 	known := map[string]bool{"": true}
 	for i := range s.Namespaces {
 		known[s.Namespaces[i].Name] = true

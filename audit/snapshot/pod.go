@@ -16,31 +16,37 @@ const ProxyContainerName = "istio-proxy"
 const AssumedAnnotation = "mesh-audit/assumed"
 
 func (b *Builder) addPod(o *corev1.Pod, src result.Source) {
+	p := b.podOf(&o.ObjectMeta, &o.Spec, src)
+	p.Owner = b.owner(&o.ObjectMeta)
+	p.Generated = o.GenerateName != ""
+	p.IPs = podIPs(&o.Status)
+	p.Phase = b.intern.string(string(o.Status.Phase))
+	p.Ready = podReady(&o.Status)
+	p.Terminating = o.DeletionTimestamp != nil
+	p.Assumed = o.Annotations[AssumedAnnotation] == "true"
+	b.snap.Pods = append(b.snap.Pods, p)
+}
+
+// podOf keeps what the model reads of a pod, or of a template of pods, before it runs.
+func (b *Builder) podOf(m *metav1.ObjectMeta, spec *corev1.PodSpec, src result.Source) Pod {
 	p := Pod{
-		Meta:           b.metaOf("Pod", &o.ObjectMeta, src),
-		Owner:          b.owner(&o.ObjectMeta),
-		Generated:      o.GenerateName != "",
-		Node:           b.intern.string(o.Spec.NodeName),
-		ServiceAccount: b.intern.string(o.Spec.ServiceAccountName),
-		IPs:            podIPs(&o.Status),
-		Phase:          b.intern.string(string(o.Status.Phase)),
-		Ready:          podReady(&o.Status),
-		Terminating:    o.DeletionTimestamp != nil,
-		HostNetwork:    o.Spec.HostNetwork,
-		Hostname:       strings.Clone(o.Spec.Hostname),
-		Subdomain:      b.intern.string(o.Spec.Subdomain),
-		Proxy:          b.proxyOf(&o.Spec),
-		Assumed:        o.Annotations[AssumedAnnotation] == "true",
+		Meta:           b.metaOf("Pod", m, src),
+		Node:           b.intern.string(spec.NodeName),
+		ServiceAccount: b.intern.string(spec.ServiceAccountName),
+		HostNetwork:    spec.HostNetwork,
+		Hostname:       strings.Clone(spec.Hostname),
+		Subdomain:      b.intern.string(spec.Subdomain),
+		Proxy:          b.proxyOf(spec),
 	}
-	for i := range o.Spec.Containers {
-		p.Ports = b.appendPorts(p.Ports, &o.Spec.Containers[i])
+	for i := range spec.Containers {
+		p.Ports = b.appendPorts(p.Ports, &spec.Containers[i])
 	}
-	for i := range o.Spec.InitContainers {
-		if nativeSidecar(&o.Spec.InitContainers[i]) {
-			p.Ports = b.appendPorts(p.Ports, &o.Spec.InitContainers[i])
+	for i := range spec.InitContainers {
+		if nativeSidecar(&spec.InitContainers[i]) {
+			p.Ports = b.appendPorts(p.Ports, &spec.InitContainers[i])
 		}
 	}
-	b.snap.Pods = append(b.snap.Pods, p)
+	return p
 }
 
 // podIPs lists the pod's addresses, the primary one first.

@@ -169,6 +169,9 @@ type Workload struct {
 	Owner     OwnerRef // controller; zero if none
 	Replicas  int
 	PodLabels map[string]string
+	// Template is what the model would read of a pod made from the template,
+	// before injection; nil for a CronJob and for what another workload controls.
+	Template *Pod `json:",omitempty"`
 }
 
 // OwnerRef names a controller.

@@ -13,13 +13,24 @@ import (
 	"github.com/mesh-audit/mesh-audit/audit/result"
 )
 
-func (b *Builder) addWorkload(kind string, m *metav1.ObjectMeta, replicas int, podLabels map[string]string, src result.Source) {
-	b.snap.Workloads = append(b.snap.Workloads, Workload{
+func (b *Builder) addWorkload(kind string, m *metav1.ObjectMeta, replicas int, template *corev1.PodTemplateSpec, src result.Source) {
+	w := Workload{
 		Meta:      b.metaOf(kind, m, src),
 		Owner:     b.owner(m),
 		Replicas:  max(replicas, 0),
-		PodLabels: b.intern.labels(podLabels),
-	})
+		PodLabels: b.intern.labels(template.Labels),
+	}
+	if w.Owner == (OwnerRef{}) && kind != "CronJob" {
+		pod := b.podOf(&template.ObjectMeta, &template.Spec, result.Source{})
+		w.Template = &pod
+	}
+	b.snap.Workloads = append(b.snap.Workloads, w)
+}
+
+// TemplateOf is the Template of a Workload that is made from t.
+func TemplateOf(t *corev1.PodTemplateSpec) *Pod {
+	pod := NewBuilder().podOf(&t.ObjectMeta, &t.Spec, result.Source{})
+	return &pod
 }
 
 // addIstiod keeps the Deployment if its pods run pilot-discovery.
