@@ -13,6 +13,7 @@ type Behaviours struct {
 	TrafficDistribution          bool // REG-9: read at all
 	HiddenWithoutEndpoints       bool // EDS-6: EndpointSlices of a Service with exportTo "~" are not sent on
 	TerminatingEndpoints         bool // TRAP-40: unready endpoints that terminate, or do not say that they do not, are Terminating
+	SubsetTLSFallback            bool // EDS-9: a subset without TLS settings has those of its DestinationRule
 	ServiceEntryVisibility       bool // VIS-4: meshConfig.serviceEntryVisibility is obeyed
 	ExactHostLookup              bool // SC-10: egress hosts that are all exact are looked up, not matched
 	GatewayExtras                bool // CDS-11, CDS-13: a filtered router without a Gateway keeps the extras; "ns/host" of a provider is scoped; EnvoyFilters' references count
@@ -48,7 +49,7 @@ var behaviours = []behaviour{
 	{"SC-10", []Version{{1, 31, 0, ""}}, func(b *Behaviours) { b.ExactHostLookup = true }},
 	{"CDS-13", []Version{{1, 26, 0, ""}}, func(b *Behaviours) { b.GatewayExtras = true }},
 	{"CDS-13", []Version{{1, 28, 0, ""}}, func(b *Behaviours) { b.SDSProvider = true }},
-	{"REG-9", []Version{{1, 26, 0, ""}}, func(b *Behaviours) { b.TrafficDistribution = true }},
+	{"REG-9", []Version{{1, 25, 0, ""}}, func(b *Behaviours) { b.TrafficDistribution = true }},
 	{"REG-9", []Version{{1, 28, 0, ""}}, func(b *Behaviours) { b.SameZoneTrafficDistribution = true }},
 	{"REG-9", []Version{{1, 30, 0, ""}}, func(b *Behaviours) { b.NamespaceTrafficDistribution = true }},
 	{"REG-18", []Version{{1, 30, 0, ""}}, func(b *Behaviours) { b.DNSConnectStrategy = true }},
@@ -60,6 +61,7 @@ var behaviours = []behaviour{
 	{"SIZE-18", []Version{{1, 30, 0, ""}}, func(b *Behaviours) { b.CustomAuthzByProvider = true }},
 	{"RDS-14", []Version{{1, 27, 0, ""}}, func(b *Behaviours) { b.LowercaseHosts = true }},
 	{"SIZE-23", []Version{{1, 26, 0, ""}}, func(b *Behaviours) { b.RetryBackoff = true }},
+	{"EDS-9", []Version{{1, 31, 0, ""}}, func(b *Behaviours) { b.SubsetTLSFallback = true }},
 	{"EDS-6", []Version{{1, 25, 0, ""}}, func(b *Behaviours) { b.HiddenWithoutEndpoints = true }},
 	{"TRAP-40", []Version{{1, 26, 0, ""}}, func(b *Behaviours) { b.TerminatingEndpoints = true }},
 }

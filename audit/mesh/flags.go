@@ -86,7 +86,7 @@ func FlagsOf(v Version, env map[string]string) Flags {
 		def := row.defaultAt(v)
 		_ = row.set(&f, def)
 		value, found := env[row.name]
-		if !found || row.until != 0 && v.AtLeast(1, row.until, 0) {
+		if !found || !row.readBy(v) {
 			continue
 		}
 		if err := row.set(&f, value); err != nil {
@@ -107,6 +107,11 @@ func FlagsOf(v Version, env map[string]string) Flags {
 	}
 	sort.Strings(f.Unknown)
 	return f
+}
+
+// readBy reports that an istiod of version v looks at the variable.
+func (f flag) readBy(v Version) bool {
+	return (f.first == 0 || v.AtLeast(1, f.first, 0)) && (f.until == 0 || !v.AtLeast(1, f.until, 0))
 }
 
 // defaultAt is the default of the latest row that v reaches.

@@ -16,6 +16,8 @@ type since struct {
 type flag struct {
 	name     string
 	defaults []since
+	// first is the first minor of Istio 1.x that reads the variable; 0: 1.24 does.
+	first int
 	// until is the first minor of Istio 1.x that no longer reads the variable
 	// and keeps the last default; 0: still read.
 	until int
@@ -78,6 +80,12 @@ func floatFlag(name, value string, field func(*Flags) *float64) flag {
 	}}
 }
 
+// born is a flag that istiod reads from 1.first on.
+func born(first int, f flag) flag {
+	f.first = first
+	return f
+}
+
 // gone ends a flag with the first minor that ignores it.
 func gone(until int, f flag) flag {
 	f.until = until
@@ -90,10 +98,10 @@ var flags = []flag{
 	boolFlag("PILOT_SCOPE_GATEWAY_TO_NAMESPACE", always("false"), func(f *Flags) *bool { return &f.ScopeGatewayToNamespace }),
 	boolFlag("PILOT_UNIFIED_SIDECAR_SCOPE", always("true"), func(f *Flags) *bool { return &f.UnifiedSidecarScope }),
 	boolFlag("ENABLE_ENHANCED_DESTINATIONRULE_MERGE", always("true"), func(f *Flags) *bool { return &f.EnhancedDestinationRuleMerge }),
-	boolFlag("PILOT_SIDECAR_PICK_BEST_SERVICE_NAMESPACE", from("false", 30, "true"), func(f *Flags) *bool { return &f.PickBestServiceNamespace }),
+	born(30, boolFlag("PILOT_SIDECAR_PICK_BEST_SERVICE_NAMESPACE", from("false", 30, "true"), func(f *Flags) *bool { return &f.PickBestServiceNamespace })),
 	boolFlag("PILOT_ENABLE_IP_AUTOALLOCATE", from("false", 25, "true"), func(f *Flags) *bool { return &f.IPAutoallocate }),
 	boolFlag("PILOT_ENABLE_EDS_FOR_HEADLESS_SERVICES", always("false"), func(f *Flags) *bool { return &f.EDSForHeadless }),
-	boolFlag("PILOT_ENABLE_HEADLESS_FILTER_CHAIN_LISTENER", always("false"), func(f *Flags) *bool { return &f.HeadlessFilterChainListener }),
+	born(31, boolFlag("PILOT_ENABLE_HEADLESS_FILTER_CHAIN_LISTENER", always("false"), func(f *Flags) *bool { return &f.HeadlessFilterChainListener })),
 	boolFlag("ENABLE_MULTICLUSTER_HEADLESS", always("true"), func(f *Flags) *bool { return &f.MulticlusterHeadless }),
 	boolFlag("ISTIO_DUAL_STACK", always("false"), func(f *Flags) *bool { return &f.DualStack }),
 	boolFlag("PILOT_ALLOW_SIDECAR_SERVICE_INBOUND_LISTENER_MERGE", always("false"), func(f *Flags) *bool { return &f.SidecarInboundMerge }),
@@ -101,30 +109,30 @@ var flags = []flag{
 	boolFlag("PILOT_ENABLE_K8S_SELECT_WORKLOAD_ENTRIES", always("true"), func(f *Flags) *bool { return &f.K8sSelectWorkloadEntries }),
 	boolFlag("PILOT_ENABLE_WORKLOAD_ENTRY_HEALTHCHECKS", always("true"), func(f *Flags) *bool { return &f.WorkloadEntryHealthChecks }),
 	boolFlag("PILOT_ENABLE_QUIC_LISTENERS", always("false"), func(f *Flags) *bool { return &f.QUICListeners }),
-	boolFlag("PILOT_ENABLE_STRICT_GATEWAY_MERGING", from("false", 31, "true"), func(f *Flags) *bool { return &f.StrictGatewayMerging }),
+	born(31, boolFlag("PILOT_ENABLE_STRICT_GATEWAY_MERGING", from("false", 31, "true"), func(f *Flags) *bool { return &f.StrictGatewayMerging })),
 	textFlag("PILOT_JWT_ENABLE_REMOTE_JWKS", "false", func(f *Flags) *string { return &f.RemoteJWKS }),
 	boolFlag("PILOT_ENABLE_AMBIENT", always("false"), func(f *Flags) *bool { return &f.Ambient }),
 	boolFlag("PILOT_SEND_UNHEALTHY_ENDPOINTS", always("false"), func(f *Flags) *bool { return &f.SendUnhealthyEndpoints }),
-	boolFlag("PILOT_AUTO_SEND_UNHEALTHY_ENDPOINTS", from("false", 31, "true"), func(f *Flags) *bool { return &f.AutoSendUnhealthyEndpoints }),
+	born(31, boolFlag("PILOT_AUTO_SEND_UNHEALTHY_ENDPOINTS", from("false", 31, "true"), func(f *Flags) *bool { return &f.AutoSendUnhealthyEndpoints })),
 	boolFlag("ENABLE_TLS_ON_SIDECAR_INGRESS", always("false"), func(f *Flags) *bool { return &f.TLSOnSidecarIngress }),
 	textFlag("ISTIO_WATCH_NAMESPACE", "", func(f *Flags) *string { return &f.WatchNamespace }),
-	boolFlag("PILOT_ENABLE_ABSOLUTE_FQDN_VHOST_DOMAIN", from("false", 27, "true"), func(f *Flags) *bool { return &f.AbsoluteFQDNDomain }),
+	born(27, boolFlag("PILOT_ENABLE_ABSOLUTE_FQDN_VHOST_DOMAIN", from("false", 27, "true"), func(f *Flags) *bool { return &f.AbsoluteFQDNDomain })),
 	boolFlag("PILOT_ENABLE_ROUTE_COLLAPSE_OPTIMIZATION", always("true"), func(f *Flags) *bool { return &f.RouteCollapse }),
 	boolFlag("PILOT_ENABLE_TELEMETRY_LABEL", always("true"), func(f *Flags) *bool { return &f.TelemetryLabel }),
 	boolFlag("PILOT_ENDPOINT_TELEMETRY_LABEL", always("true"), func(f *Flags) *bool { return &f.EndpointTelemetryLabel }),
 	boolFlag("PILOT_ENABLE_METADATA_EXCHANGE", always("true"), func(f *Flags) *bool { return &f.MetadataExchange }),
-	textFlag("PILOT_MX_ADDITIONAL_LABELS", "", func(f *Flags) *string { return &f.MXAdditionalLabels }),
+	born(25, textFlag("PILOT_MX_ADDITIONAL_LABELS", "", func(f *Flags) *string { return &f.MXAdditionalLabels })),
 	boolFlag("PILOT_ENABLE_ALPN_FILTER", always("true"), func(f *Flags) *bool { return &f.ALPNFilter }),
 	boolFlag("PILOT_DISABLE_MX_ALPN", always("false"), func(f *Flags) *bool { return &f.DisableMXALPN }),
-	boolFlag("DISABLE_TRACK_REMAINING_CB_METRICS", from("false", 29, "true"), func(f *Flags) *bool { return &f.DisableTrackRemaining }),
-	boolFlag("DISABLE_SHADOW_HOST_SUFFIX", from("false", 27, "true"), func(f *Flags) *bool { return &f.DisableShadowHostSuffix }),
-	gone(31, boolFlag("PILOT_SPAWN_UPSTREAM_SPAN_FOR_GATEWAY", from("false", 28, "true"), func(f *Flags) *bool { return &f.SpawnUpstreamSpanForGateway })),
-	gone(28, boolFlag("ENABLE_INBOUND_RETRY_POLICY", always("true"), func(f *Flags) *bool { return &f.InboundRetryPolicy })),
-	gone(28, boolFlag("EXCLUDE_UNSAFE_503_FROM_DEFAULT_RETRY", always("true"), func(f *Flags) *bool { return &f.ExcludeUnsafe503 })),
+	born(29, boolFlag("DISABLE_TRACK_REMAINING_CB_METRICS", from("false", 29, "true"), func(f *Flags) *bool { return &f.DisableTrackRemaining })),
+	born(28, boolFlag("DISABLE_SHADOW_HOST_SUFFIX", from("false", 28, "true"), func(f *Flags) *bool { return &f.DisableShadowHostSuffix })),
+	born(26, gone(31, boolFlag("PILOT_SPAWN_UPSTREAM_SPAN_FOR_GATEWAY", from("false", 28, "true"), func(f *Flags) *bool { return &f.SpawnUpstreamSpanForGateway }))),
+	gone(27, boolFlag("ENABLE_INBOUND_RETRY_POLICY", always("true"), func(f *Flags) *bool { return &f.InboundRetryPolicy })),
+	gone(27, boolFlag("EXCLUDE_UNSAFE_503_FROM_DEFAULT_RETRY", always("true"), func(f *Flags) *bool { return &f.ExcludeUnsafe503 })),
 	boolFlag("PREFER_DESTINATIONRULE_TLS_FOR_EXTERNAL_SERVICES", always("true"), func(f *Flags) *bool { return &f.PreferDestinationRuleTLS }),
-	uintFlag("MAX_CONNECTIONS_PER_SOCKET_EVENT_LOOP", from("0", 25, "1"), func(f *Flags) *uint32 { return &f.MaxConnectionsPerSocketEvent }),
-	uintFlag("PILOT_DNS_CARES_UDP_MAX_QUERIES", from("0", 25, "100"), func(f *Flags) *uint32 { return &f.CaresUDPMaxQueries }),
-	durationFlag("PILOT_DNS_JITTER_DURATION", from("0s", 25, "100ms"), time.Millisecond, func(f *Flags) *int { return &f.DNSJitterMillis }),
+	born(26, uintFlag("MAX_CONNECTIONS_PER_SOCKET_EVENT_LOOP", from("0", 26, "1"), func(f *Flags) *uint32 { return &f.MaxConnectionsPerSocketEvent })),
+	born(25, uintFlag("PILOT_DNS_CARES_UDP_MAX_QUERIES", from("0", 25, "100"), func(f *Flags) *uint32 { return &f.CaresUDPMaxQueries })),
+	born(25, durationFlag("PILOT_DNS_JITTER_DURATION", from("0s", 25, "100ms"), time.Millisecond, func(f *Flags) *int { return &f.DNSJitterMillis })),
 	boolFlag("PILOT_HTTP10", always("false"), func(f *Flags) *bool { return &f.HTTP10 }),
 	boolFlag("PILOT_SIDECAR_USE_REMOTE_ADDRESS", always("false"), func(f *Flags) *bool { return &f.SidecarUseRemoteAddress }),
 	boolFlag("ENABLE_100_CONTINUE_HEADERS", always("true"), func(f *Flags) *bool { return &f.Continue100 }),
@@ -134,12 +142,12 @@ var flags = []flag{
 	boolFlag("PILOT_ENABLE_PERSISTENT_SESSION_FILTER", always("false"), func(f *Flags) *bool { return &f.PersistentSession }),
 	boolFlag("ENABLE_LOCALITY_WEIGHTED_LB_CONFIG", always("false"), func(f *Flags) *bool { return &f.LocalityWeightedLB }),
 	floatFlag("PILOT_TRACE_SAMPLING", "1.0", func(f *Flags) *float64 { return &f.TraceSampling }),
-	durationFlag("PILOT_GATEWAY_TRANSPORT_SOCKET_CONNECT_TIMEOUT", always("15s"), time.Second, func(f *Flags) *int { return &f.GatewayTransportConnectTimeoutSeconds }),
+	born(30, durationFlag("PILOT_GATEWAY_TRANSPORT_SOCKET_CONNECT_TIMEOUT", always("15s"), time.Second, func(f *Flags) *int { return &f.GatewayTransportConnectTimeoutSeconds })),
 	boolFlag("LABEL_CANONICAL_SERVICES_FOR_MESH_EXTERNAL_SERVICE_ENTRIES", always("false"), func(f *Flags) *bool { return &f.CanonicalForExternalSE }),
-	uintFlag("PILOT_ALLOW_ANY_DYNAMIC_DNS_MAX_HOSTS", always("1024"), func(f *Flags) *uint32 { return &f.AllowAnyDynamicDNSMaxHosts }),
+	born(31, uintFlag("PILOT_ALLOW_ANY_DYNAMIC_DNS_MAX_HOSTS", always("1024"), func(f *Flags) *uint32 { return &f.AllowAnyDynamicDNSMaxHosts })),
 	boolFlag("ENABLE_HCM_INTERNAL_NETWORKS", always("false"), func(f *Flags) *bool { return &f.HCMInternalNetworks }),
 	boolFlag("PILOT_SKIP_VALIDATE_TRUST_DOMAIN", always("false"), func(f *Flags) *bool { return &f.SkipValidateTrustDomain }),
-	boolFlag("PILOT_ENABLE_MULTIPLE_CUSTOM_AUTHZ_PROVIDERS", always("false"), func(f *Flags) *bool { return &f.MultipleCustomAuthzProviders }),
+	born(30, boolFlag("PILOT_ENABLE_MULTIPLE_CUSTOM_AUTHZ_PROVIDERS", always("false"), func(f *Flags) *bool { return &f.MultipleCustomAuthzProviders })),
 	boolFlag("ISTIO_ENABLE_IPV4_OUTBOUND_LISTENER_FOR_IPV6_CLUSTERS", always("false"), func(f *Flags) *bool { return &f.IPv4OutboundForIPv6Only }),
 	textFlag("PILOT_PERSISTENT_SESSION_LABEL", "istio.io/persistent-session", func(f *Flags) *string { return &f.PersistentSessionLabel }),
 	textFlag("PILOT_PERSISTENT_SESSION_HEADER_LABEL", "istio.io/persistent-session-header", func(f *Flags) *string { return &f.PersistentSessionHeaderLabel }),

@@ -109,7 +109,7 @@ func (cb *clusterBuilder) endpointSource(name string, svc *mesh.Service, port me
 	e.unhealthy = cb.forcesUnhealthy(svc) || cb.takesUnhealthy(svc) && policy.GetOutlierDetection().GetMinHealthPercent() <= 0
 	if subset == "" || chosen != nil {
 		e.ruleTLS = tlsModeForPort(chosen.GetTrafficPolicy(), port.Number)
-		if e.ruleTLS == nil {
+		if e.ruleTLS == nil && (subset == "" || cb.view.Behaviours.SubsetTLSFallback) {
 			e.ruleTLS = tlsModeForPort(rule.GetTrafficPolicy(), port.Number)
 		}
 	}
