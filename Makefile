@@ -69,8 +69,8 @@ conformance-full: conformance-build ## Compare on $(FULL) random meshes with fre
 	cd conformance && rm -rf bin/full && bin/genmesh -seed $(BASE) -n $(FULL) -o bin/full
 	$(CONFORM) -bytes-bars bin/full/*
 
-conformance-record: ## Record the judge's answers for the ordinary tests (testdata/oracle, testdata/regressions)
-	conformance/record.sh 1 $(SEEDS)
+conformance-record: ## Record the judge's answers for the ordinary tests (testdata/oracle, testdata/regressions); LINE=1.28.10 COPY=... for an older Istio
+	conformance/record.sh 1 $(SEEDS) $(LINE) $(COPY)
 
 clean:
 	rm -rf bin dist conformance/bin

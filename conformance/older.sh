@@ -56,8 +56,24 @@ github.com/agentgateway/agentgateway/api agentgateway api
 MODULES
 
 # The judge names what it was built from.
-sed -i -e "s,^const Module = .*,const Module = \"istio.io/istio $tag ($(git -C "$clones/istio" rev-parse --short=12 "$tag^{commit}"))\"," \
-  -e "s,^const IstioVersion = .*,const IstioVersion = \"$tag\"," internal/report/report.go
-sed -i "s,^const defaultVersion = .*,const defaultVersion = \"$tag\"," internal/judge/node.go
-if [ -f "$here/older/$tag.patch" ]; then patch -p1 -s <"$here/older/$tag.patch"; fi
+hash=$(git -C "$clones/istio" rev-parse --short=12 "$tag^{commit}")
+sed -i -e "s,^const Module = .*,const Module = \"istio.io/istio $tag ($hash)\"," \
+  -e "s,^const IstioVersion = .*,const IstioVersion = \"$tag\"," \
+  -e "s,^const IstioRelease = .*,const IstioRelease = \"$tag\"," internal/report/report.go
+
+# What moved or came after the tag.
+if [ ! -d "$istio/pkg/config/mesh/labelselector" ]; then
+  sed -i -e 's,istio.io/istio/pkg/config/mesh/labelselector,istio.io/istio/pkg/kube/namespace,' \
+    -e 's,labelselector\.,namespace.,' internal/mesh/load.go
+fi
+if [ ! -d "$istio/pkg/config/mesh/meshwatcher" ]; then
+  sed -i -e 's,"istio.io/istio/pkg/config/mesh/meshwatcher",imesh "istio.io/istio/pkg/config/mesh",' \
+    -e 's,meshwatcher\.,imesh.,' internal/judge/server.go
+fi
+for option in EnvoySecureMetricsPort EnvoySecureMergedMetricsPort EnvoySkipDeprecatedLogs; do
+  grep -q "$option " "$istio/pkg/bootstrap/config.go" || sed -i "/^\t*$option:/d" internal/judge/node.go
+done
+if ! grep -q nsAnnotations "$istio/pilot/pkg/serviceregistry/serviceentry/conversion.go"; then
+  sed -i '/m.inheritDistribution(o)/d' internal/mesh/emulate.go
+fi
 go mod tidy -e >/dev/null 2>&1 || true

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/mesh-audit/mesh-audit/conformance/internal/genmesh"
@@ -29,11 +30,13 @@ func run(args []string) error {
 	families := fs.String("families", "", "what to vary, separated by commas (\"all\"; default: the seed chooses): "+strings.Join(genmesh.Families, " "))
 	shape := fs.String("shape", "", "no random mesh, but this shape (\"all\"): "+strings.Join(genmesh.ShapeNames(), " "))
 	services := fs.Int("services", 40, "how many services, or policies, a shape has")
+	without := fs.String("without", "", "leave out the objects of an API `group`")
 	verbose := fs.Bool("v", false, "name the objects that validation refused, which are left out")
 	if err := fs.Parse(args); err != nil {
 		return err
 	}
 	emit := func(m *genmesh.Mesh) error {
+		leaveOut(m, *without)
 		refused, err := validate(m)
 		if err != nil {
 			return err
@@ -86,6 +89,17 @@ func chosen(list string) []string {
 		return genmesh.Families
 	}
 	return strings.Split(list, ",")
+}
+
+// leaveOut drops the objects of an API group; "" drops none.
+func leaveOut(m *genmesh.Mesh, group string) {
+	if group == "" {
+		return
+	}
+	m.Objects = slices.DeleteFunc(m.Objects, func(o genmesh.M) bool {
+		version, _ := o["apiVersion"].(string)
+		return strings.HasPrefix(version, group+"/")
+	})
 }
 
 // validate drops the objects that Istio's webhook would refuse.

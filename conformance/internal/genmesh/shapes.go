@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/mesh-audit/mesh-audit/conformance/internal/report"
 )
 
 // shapes are the meshes that Istio measures its generators with (Istio
@@ -89,11 +91,11 @@ func Shape(name string, n int) (*Mesh, error) {
 	g.nodes = []string{"node-1"}
 	g.add("v1", "Node", "", "node-1", M{"labels": M{"topology.kubernetes.io/region": "region-1", "topology.kubernetes.io/zone": "zone-a"}})
 	w := &workload{
-		ns: "default", name: "proxy", account: "default", injected: true, meta: M{}, annotations: M{}, version: "1.31.0",
+		ns: "default", name: "proxy", account: "default", injected: true, meta: M{}, annotations: M{}, version: report.IstioRelease,
 		labels: M{"app": "proxy", "security.istio.io/tlsMode": "istio"}, pods: []*pod{{name: "proxy-0", ip: g.ip(), node: "node-1", ready: true}},
 	}
 	router := &gatewayPod{workload: workload{
-		ns: "gateway", name: "router", account: "router", injected: true, meta: M{}, annotations: M{}, version: "1.31.0",
+		ns: "gateway", name: "router", account: "router", injected: true, meta: M{}, annotations: M{}, version: report.IstioRelease,
 		labels: M{"istio.io/benchmark": "true"}, pods: []*pod{{name: "router-0", ip: g.ip(), node: "node-1", ready: true}},
 	}}
 	g.workloads, g.gateways = []*workload{w}, []*gatewayPod{router}
