@@ -95,11 +95,12 @@ func checkCase(t *testing.T, dir string) {
 }
 
 // scopeJSON is what the command prints with -o json --resources --details.
-func scopeJSON(t *testing.T, file string) *result.Audit {
+func scopeJSON(t *testing.T, file string, args ...string) *result.Audit {
 	t.Helper()
 	var out, errs bytes.Buffer
 	streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errs}
-	if status := plugin.Main(t.Context(), []string{"scope", "-f", file, "-o", "json", "--resources", "--details"}, streams); status != plugin.ExitOK {
+	args = append([]string{"scope", "-f", file, "-o", "json", "--resources", "--details"}, args...)
+	if status := plugin.Main(t.Context(), args, streams); status != plugin.ExitOK {
 		t.Fatalf("exit status %d\n%s", status, errs.String())
 	}
 	a := &result.Audit{}
