@@ -179,7 +179,7 @@ func (cb *clusterBuilder) applyRule(c *cluster, svc *mesh.Service, port mesh.Por
 		c.istioMetadata()["external"] = structpb.NewBoolValue(true)
 	}
 	c.nameRule(rule, o.policy)
-	if c.dfp || spec == nil {
+	if cb.dynamicWildcard(svc) || spec == nil { // such a host has no subsets (CDS-4)
 		return []*clusterv3.Cluster{c.finish()}
 	}
 	// Subsets take the discovery type that the rule has left the default with.

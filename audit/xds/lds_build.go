@@ -203,6 +203,9 @@ func (o *outboundBuilder) measure(l *listenerv3.Listener, origins map[*listenerv
 	}
 	built := &builtListener{name: l.Name, parts: o.digests.listenerPartsOf(l, origins), digest: o.digests.listener(l)}
 	built.routes = rdsNames(built.parts)
+	if o.mayDiscover() {
+		built.extensions = discoveredConfigs(l)
+	}
 	built.tags = &tagged{bytes: int64(proto.Size(l)), own: o.own, sites: tagSites(l), conventional: o.conventional}
 	return built
 }

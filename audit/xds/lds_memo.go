@@ -17,7 +17,9 @@ type builtListener struct {
 	parts  []result.Part
 	digest result.Digest
 	routes []string
-	tags   *tagged
+	// extensions are the configurations that its filters leave to ECDS.
+	extensions []string
+	tags       *tagged
 	// sized are the parts with the bytes of proxies for which the listener has
 	// the bytes of the key.
 	sized map[int64][]result.Part
@@ -101,6 +103,9 @@ func (o *outboundBuilder) listenerOf(built *builtListener) *Listener {
 	out.Name, out.Digest = built.name, built.digest
 	out.Bytes = built.tags.bytesFor(o.own)
 	out.Parts = built.partsFor(o.own, out.Bytes)
+	if len(built.extensions) > 0 {
+		o.noteDiscovered(&out.Resource, built.extensions)
+	}
 	return out
 }
 

@@ -29,8 +29,14 @@ var clusterScoped = map[string]bool{
 	"ClusterTrustBundle": true, "APIService": true,
 }
 
+// unknownAge is the creation time of objects that tell none: older than any
+// real one, and set, because istiod's store for tests would take the current
+// time for a zero one, but only for Istio's own kinds.
+const unknownAge = "1970-01-01T00:00:00Z"
+
 // newObject reads an object's metadata, and puts it into the namespace
-// "default" if it has to have one and names none.
+// "default" if it has to have one and names none. Objects that do not tell
+// when they were created are equally old.
 func newObject(file string, raw []byte) (Object, error) {
 	o := Object{File: file, JSON: raw}
 	if err := json.Unmarshal(raw, &o); err != nil {
@@ -39,18 +45,19 @@ func newObject(file string, raw []byte) (Object, error) {
 	if o.Kind == "" || o.APIVersion == "" {
 		return o, fmt.Errorf("%s: an object without apiVersion or kind", file)
 	}
-	if o.Namespace != "" || clusterScoped[o.Kind] {
-		return o, nil
+	if o.Namespace == "" && !clusterScoped[o.Kind] {
+		o.Namespace = metav1.NamespaceDefault
 	}
-	o.Namespace = metav1.NamespaceDefault
 	var err error
-	o.JSON, err = withNamespace(raw, o.Namespace)
+	o.JSON, err = editMeta(raw, func(meta map[string]any) {
+		if o.Namespace != "" {
+			meta["namespace"] = o.Namespace
+		}
+		if o.CreationTimestamp.IsZero() {
+			meta["creationTimestamp"] = unknownAge
+		}
+	})
 	return o, err
-}
-
-// withNamespace sets metadata.namespace.
-func withNamespace(raw []byte, ns string) ([]byte, error) {
-	return editMeta(raw, func(meta map[string]any) { meta["namespace"] = ns })
 }
 
 // editMeta changes the metadata of an encoded object.
