@@ -112,10 +112,11 @@ type completion struct {
 	podItems  []item[*corev1.Pod]
 	nodes     int
 	minimum   map[target]int32 // HPA minimum by scale target
-	sliced    map[target]bool  // services that have slices or Endpoints
+	sliced    map[target]bool  // services that have slices
+	endpoints []item[*corev1.Endpoints]
 	entries   []item[*networkingv1.ServiceEntry]
 
-	madeIPs, madePods, madeSlices, madeAddresses, madeWorkloads, madeVersions int
+	madeIPs, madePods, madeSlices, madeAddresses, madeWorkloads, madeVersions, started, mirrored int
 }
 
 // item is a typed object with its origin.
@@ -143,7 +144,7 @@ func (c *completion) index() {
 		case *corev1.Pod:
 			c.podItems = append(c.podItems, item[*corev1.Pod]{obj, o.Source})
 		case *corev1.Endpoints:
-			c.sliced[target{"Service", obj.Namespace, obj.Name}] = true
+			c.endpoints = append(c.endpoints, item[*corev1.Endpoints]{obj, o.Source})
 		case *discoveryv1.EndpointSlice:
 			c.sliced[target{"Service", obj.Namespace, obj.Labels[discoveryv1.LabelServiceName]}] = true
 		case *autoscalingv2.HorizontalPodAutoscaler:
@@ -159,6 +160,7 @@ func (c *completion) index() {
 	sortItems(c.services)
 	sortItems(c.podItems)
 	sortItems(c.entries)
+	sortItems(c.endpoints)
 }
 
 func sortItems[T metav1.Object](items []item[T]) {
@@ -235,6 +237,8 @@ func (c *completion) gaps() []result.Gap {
 	}
 	say(c.madeIPs, "cluster IPs of %d Services from %s, in order of namespace and name", c.madeIPs, serviceNetwork)
 	say(c.madePods, "Pods of %d workloads from their templates (%d in all), with addresses from %s", c.madeWorkloads, c.madePods, podNetwork)
+	say(c.started, "%d Pods without a status run, with addresses from %s", c.started, podNetwork)
+	say(c.mirrored, "EndpointSlices mirrored from Endpoints: %d", c.mirrored)
 	say(c.madeSlices, "EndpointSlices from Services' selectors: %d", c.madeSlices)
 	say(c.madeAddresses, "auto-allocated ServiceEntry addresses from %s and %s: %d", entryNetwork, entryNetwork6, c.madeAddresses)
 	say(c.madeVersions, "resourceVersions of %d WasmPlugins, which istiod sends: %d digits long", c.madeVersions, len(wasmVersion))

@@ -86,6 +86,7 @@ func (c *completion) pods() {
 			ips.use(ip.IP)
 		}
 	}
+	given := slices.Clone(c.podItems)
 	templates := c.templates()
 	running := indexPods(c.podItems, c.selectorKeys(templates))
 	for _, t := range templates {
@@ -117,6 +118,60 @@ func (c *completion) pods() {
 			c.madeWorkloads++
 		}
 	}
+	for _, p := range given {
+		defaultPod(&p.obj.Spec)
+		c.start(p.obj, ips)
+	}
+}
+
+// start lets a Pod of the input run that has no status yet, as manifests have
+// it, and injects it if the webhook selects it.
+func (c *completion) start(pod *corev1.Pod, ips *allocator) {
+	if pod.Status.Phase != "" || pod.Status.PodIP != "" || len(pod.Status.PodIPs) > 0 {
+		return
+	}
+	ip := ips.take()
+	if ip == "" {
+		return
+	}
+	if pod.Labels == nil {
+		pod.Labels = map[string]string{}
+	}
+	pod.Status = runningStatus()
+	pod.Status.PodIP, pod.Status.PodIPs = ip, []corev1.PodIP{{IP: ip}}
+	c.started++
+	template := &corev1.PodTemplateSpec{ObjectMeta: pod.ObjectMeta, Spec: pod.Spec}
+	if revision, ok := c.injects(pod.Namespace, template); ok && !hasProxy(pod) {
+		c.inject(pod, pod.Name, revision)
+	}
+}
+
+// hasProxy tells a Pod that was injected before, as a proxy that says what it is.
+func hasProxy(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(append(slices.Clip(pod.Spec.InitContainers), pod.Spec.Containers...), func(k corev1.Container) bool {
+		return k.Name == proxyContainer && len(k.Args) > 0
+	})
+}
+
+// defaultPod does for a Pod what the API server and its service account
+// admission do, as far as istiod looks at it.
+func defaultPod(spec *corev1.PodSpec) {
+	spec.ServiceAccountName = cmp.Or(spec.ServiceAccountName, spec.DeprecatedServiceAccount, "default")
+	for _, containers := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
+		for i := range containers {
+			for j := range containers[i].Ports {
+				p := &containers[i].Ports[j]
+				p.Protocol = cmp.Or(p.Protocol, corev1.ProtocolTCP)
+			}
+		}
+	}
+}
+
+func runningStatus() corev1.PodStatus {
+	return corev1.PodStatus{
+		Phase:      corev1.PodRunning,
+		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+	}
 }
 
 // runs reports whether there are pods of the workload: owned by it, or selected
@@ -146,7 +201,7 @@ func (c *completion) makePod(t *template, i int) *corev1.Pod {
 	if pod.Labels == nil {
 		pod.Labels = map[string]string{}
 	}
-	pod.Spec.ServiceAccountName = cmp.Or(pod.Spec.ServiceAccountName, pod.Spec.DeprecatedServiceAccount, "default")
+	defaultPod(&pod.Spec)
 	owner := metav1.OwnerReference{APIVersion: "apps/v1", Kind: t.kind, Name: t.meta.Name, Controller: new(true)}
 	switch t.kind {
 	case "StatefulSet":
@@ -167,10 +222,7 @@ func (c *completion) makePod(t *template, i int) *corev1.Pod {
 	}
 	pod.GenerateName = owner.Name + "-"
 	pod.OwnerReferences = []metav1.OwnerReference{owner}
-	pod.Status = corev1.PodStatus{
-		Phase:      corev1.PodRunning,
-		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
-	}
+	pod.Status = runningStatus()
 	if revision, ok := c.injects(t.meta.Namespace, t.pod); ok && !t.istiod {
 		c.inject(pod, t.meta.Name, revision)
 	}

@@ -15,6 +15,7 @@ import (
 // one for each set of resolved target ports, as the endpoint slice controller
 // groups them.
 func (c *completion) endpointSlices() {
+	c.mirrorEndpoints()
 	sortItems(c.podItems)
 	pods := indexPods(c.podItems, c.selectorKeys(nil))
 	for _, s := range c.services {

@@ -86,6 +86,11 @@ func encode(obj runtime.Object) ([]byte, error) {
 	if err := json.Unmarshal(text, &fields); err != nil {
 		return nil, err
 	}
+	if spec, ok := fields["spec"].(map[string]any); ok {
+		if m := specMessage(obj); m != nil {
+			keepRequired(m.ProtoReflect(), spec)
+		}
+	}
 	if status, ok := fields["status"].(map[string]any); ok && len(status) == 0 {
 		delete(fields, "status")
 	}

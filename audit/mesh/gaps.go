@@ -124,7 +124,8 @@ func (v *View) settingGaps(g *gaps) {
 			Text: "ISTIO_META_ENABLE_SELF_DISCOVERY is on: the load assignment local_cluster is not modelled"})
 	}
 	if v.severalNetworks() {
-		g.all("the mesh has several networks: services and endpoints of other clusters are not in the input")
+		g.add(result.Gap{Kind: result.Assumed, All: true,
+			Text: "the mesh has several networks, all taken to be of this cluster: services and endpoints of other clusters are not read"})
 	}
 	if n := v.unallocated(); n > 0 {
 		g.all(strconv.Itoa(n) + " ServiceEntry hosts have no address in their status, and proxies with DNS capture would use one: " +

@@ -32,7 +32,9 @@ func (v *View) kubernetesServices(snap *snapshot.Snapshot) []*Service {
 	var out []*Service
 	for i := range snap.Services {
 		if written := &snap.Services[i]; written.Spec != nil && v.Selected(written.Namespace) {
-			out = append(out, v.kubernetesService(written))
+			s := v.kubernetesService(written)
+			s.Balancers = snap.Balancers[written.Namespace+"/"+written.Name]
+			out = append(out, s)
 		}
 	}
 	sort.SliceStable(out, func(i, j int) bool { return out[i].Host < out[j].Host })

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/mesh-audit/mesh-audit/audit/snapshot"
@@ -147,6 +148,13 @@ func (s *Service) AddressesFor(p *Proxy) []string {
 // UsesAutoAllocated reports a proxy that takes auto-allocated addresses (REG-21).
 func (p *Proxy) UsesAutoAllocated() bool {
 	return (p.Metadata.DNSAutoAllocate || p.View.Flags.IPAutoallocate) && p.Metadata.DNSCapture
+}
+
+// AnswersDNS reports a proxy whose agent answers DNS, and so asks istiod for
+// the table of names (SIZE-26).
+func (p *Proxy) AnswersDNS() bool {
+	server, _ := strconv.ParseBool(p.Metadata.Raw["ENABLE_DNS_SERVER"])
+	return p.Metadata.DNSCapture || server
 }
 
 // ofFamilies keeps the addresses of the proxy's one address family; for a proxy

@@ -129,6 +129,7 @@ type Service struct {
 	Annotations         map[string]string
 	Entry               *snapshot.ServiceEntry // nil for Kubernetes
 	Spec                *corev1.ServiceSpec    // nil for a ServiceEntry
+	Balancers           []string               // addresses and host names in the status of a Service of type LoadBalancer
 	ObjectName          string                 // metadata.name of the Service or ServiceEntry
 	Visibility          Visibility             // VIS-4; Public for Kubernetes and where the mesh config says nothing
 	RaceFirstConnect    bool                   // annotation istio.io/connect-strategy RACE_FIRST_TCP_CONNECT

@@ -19,7 +19,7 @@ func (s *Scoper) Gaps() []result.Gap {
 	for _, p := range s.view.Proxies {
 		if p.Kind == mesh.RouterProxy && !told[p.Namespace] && s.orderDependent[p.Namespace] {
 			told[p.Namespace] = true
-			out = append(out, result.Gap{Kind: result.Unmodelled, Proxies: s.routersOf(p.Namespace),
+			out = append(out, result.Gap{Kind: result.Assumed, Proxies: s.routersOf(p.Namespace),
 				Text: "istiod gives a gateway the default scope of a sidecar of its namespace if that connected first: the proxies are taken to connect in the order of their names (TRAP-3)"})
 		}
 	}
@@ -99,7 +99,6 @@ func (s *Scoper) serviceTies() []result.Gap {
 		g := result.Gap{Kind: result.Assumed, Object: svc.Ref, All: true,
 			Text: "as old as ServiceEntry " + first.Ref.Namespace + "/" + first.Ref.Name + ", which also makes host " + strconv.Quote(svc.Host) + ": the order of the namespaces' names decides (REG-22)"}
 		if first.Namespace == svc.Namespace {
-			g.Kind = result.Unmodelled
 			g.Text = "as old as ServiceEntry " + first.Ref.Namespace + "/" + first.Ref.Name + ", which also makes host " + strconv.Quote(svc.Host) + ": istiod takes either of them as it comes"
 		}
 		out = append(out, g)

@@ -71,13 +71,16 @@ func (s *Scoper) For(p *mesh.Proxy) *Scope {
 		return known
 	}
 	made := &Scope{
-		Key: key, View: s.view, Kind: p.Kind, Namespace: p.Namespace, Sidecar: cfg, Egress: in.egress,
+		Key: key, View: s.view, Kind: p.Kind, Namespace: p.Namespace, Sidecar: cfg, Named: in.egress,
 		Services: in.services, Visible: in.services, OutboundPolicy: in.policy, imports: in, scoper: s,
 	}
-	if p.Kind == mesh.RouterProxy && s.view.Flags.FilterGatewayClusterConfig {
+	if p.Kind == mesh.SidecarProxy {
+		made.Egress = in.egress
+	} else if s.view.Flags.FilterGatewayClusterConfig {
 		made.Services = s.filterForGateway(p, gateways, in.services)
 	}
-	made.OrderDependent = !s.explains && from != other && !sameServices(in.services, s.importsOf(other, cfg, p.Namespace).services)
+	made.OrderDependent = !s.explains && from != other &&
+		(p.AnswersDNS() || !sameServices(in.services, s.importsOf(other, cfg, p.Namespace).services))
 	if made.OrderDependent {
 		s.orderDependent[p.Namespace] = true
 	}

@@ -172,9 +172,6 @@ func (s *Scoper) importFor(from source, cfg *sidecarConfig, ns string) *imported
 		}
 		b.pullIn(e)
 	}
-	if from != fromSidecar {
-		egress = nil
-	}
 	return b.finish(egress)
 }
 

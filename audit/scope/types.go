@@ -22,6 +22,9 @@ type Scope struct {
 	// Egress are the egress listeners in order; a router has none, and the
 	// default scope one with hosts */*.
 	Egress []*EgressListener
+	// Named are the egress listeners whose services the agent's DNS server is
+	// told of: Egress, and those of the sidecars' scope on a router that is given it (TRAP-3).
+	Named []*EgressListener
 	// Services is the scope-wide set that clusters are made of, one for each
 	// host name, in istiod's order (SC-20 for sidecars; VIS-2 for routers,
 	// filtered by CDS-12 where PILOT_FILTER_GATEWAY_CLUSTER_CONFIG is on).

@@ -46,6 +46,7 @@ func (b *Builder) addCore(obj runtime.Object, src result.Source) bool {
 		b.snap.Nodes = append(b.snap.Nodes, Node{Meta: m})
 	case *corev1.Service:
 		spec := o.Spec
+		b.addBalancer(o)
 		b.snap.Services = append(b.snap.Services, Config[*corev1.ServiceSpec]{Meta: b.metaOf("Service", &o.ObjectMeta, src), Spec: &spec})
 	case *corev1.Endpoints:
 		b.addEndpoints(o, src)

@@ -86,6 +86,25 @@ func flag(v *bool) *bool {
 	}
 }
 
+// addBalancer keeps where a Service of type LoadBalancer is reached from outside.
+func (b *Builder) addBalancer(o *corev1.Service) {
+	if o.Spec.Type != corev1.ServiceTypeLoadBalancer {
+		return
+	}
+	for i := range o.Status.LoadBalancer.Ingress {
+		ingress := &o.Status.LoadBalancer.Ingress[i]
+		address := cmp.Or(ingress.IP, ingress.Hostname)
+		if address == "" {
+			continue
+		}
+		if b.snap.Balancers == nil {
+			b.snap.Balancers = map[string][]string{}
+		}
+		key := o.Namespace + "/" + o.Name
+		b.snap.Balancers[key] = append(b.snap.Balancers[key], strings.Clone(address))
+	}
+}
+
 // legacyEndpoints is an Endpoints object in the form of slices, kept until it
 // is known whether its service has slices of its own.
 type legacyEndpoints struct{ slices []EndpointSlice }

@@ -48,6 +48,9 @@ type Snapshot struct {
 	Namespaces []Namespace
 	Nodes      []Node
 	Services   []Config[*corev1.ServiceSpec]
+	// Balancers are the addresses and host names in the status of Services of
+	// type LoadBalancer, by "namespace/name".
+	Balancers  map[string][]string
 	Slices     []EndpointSlice // Endpoints of a service without slices are turned into one
 	Pods       []Pod
 	Workloads  []Workload

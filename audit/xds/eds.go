@@ -264,7 +264,7 @@ func (e *endpointSource) sends(row *mesh.Endpoint, clusterLocal bool) bool {
 	switch {
 	case e.service.NodeLocal && (row.Node != p.Node || row.Cluster != p.Cluster):
 		return false
-	case len(p.Metadata.NetworkView) > 0 && !slices.Contains(p.Metadata.NetworkView, row.Network):
+	case len(p.Metadata.NetworkView) > 0 && row.Network != "" && !slices.Contains(p.Metadata.NetworkView, row.Network):
 		return false
 	case clusterLocal && row.Cluster != p.Cluster:
 		return false

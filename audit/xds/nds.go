@@ -2,7 +2,6 @@ package xds
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -24,11 +23,11 @@ type nameInfo struct {
 // NameTable is the table of names for the agent's DNS server; nil if the proxy
 // does not ask for it (SIZE-26; Istio pkg/dns/server/name_table.go).
 func (b *Builder) NameTable(s *scope.Scope, p *mesh.Proxy) *result.Resource {
-	if server, _ := strconv.ParseBool(p.Metadata.Raw["ENABLE_DNS_SERVER"]); !p.Metadata.DNSCapture && !server {
+	if !p.AnswersDNS() {
 		return nil
 	}
 	table := map[string]*nameInfo{}
-	for _, l := range s.Egress {
+	for _, l := range s.Named {
 		for _, svc := range l.Services {
 			if svc.Service != nil && !svc.Pulled {
 				b.addNames(table, svc, p)

@@ -16,6 +16,8 @@ import (
 const (
 	gatewayPortLabel   = "networking.istio.io/gatewayPort"
 	defaultGatewayPort = 15443
+	// nodeSelectorAnnotation makes a NodePort Service be reached at its nodes (REG-10).
+	nodeSelectorAnnotation = "traffic.istio.io/nodeSelector"
 )
 
 // networkGateway is one address that leads into a network.
@@ -50,20 +52,30 @@ func (g gatewaySet) into(network, cluster string) []networkGateway {
 
 func (b *Builder) networkGateways() *networkGateways {
 	if b.memo.gateways == nil {
-		all := b.meshNetworkGateways()
-		for _, svc := range b.view.Services {
-			all = append(all, b.serviceGateways(svc)...)
-		}
-		var addresses []networkGateway
-		for _, g := range all {
-			if _, err := netip.ParseAddr(g.address); err == nil {
-				addresses = append(addresses, g)
-			} else {
-				b.gaps = append(b.gaps, result.Gap{Kind: result.Unmodelled, All: true,
-					Text: "network gateway " + g.address + " of network " + g.network + " is a host name, which istiod resolves: load assignments leave it out"})
+		var all, addresses, unresolved []networkGateway
+		// istiod takes the gateways of its mesh networks, then those of each
+		// Service as it comes, and renews the set for clusters that resolve by
+		// DNS only when the set of addresses has not just changed.
+		take := func(more []networkGateway) {
+			known := len(addresses)
+			for _, g := range more {
+				if _, err := netip.ParseAddr(g.address); err == nil {
+					addresses = append(addresses, g)
+				} else {
+					b.gaps = append(b.gaps, result.Gap{Kind: result.Unmodelled, All: true,
+						Text: "network gateway " + g.address + " of network " + g.network + " is a host name, which istiod resolves: load assignments leave it out"})
+				}
+			}
+			all = append(all, more...)
+			if len(more) > 0 && len(addresses) == known {
+				unresolved = slices.Clone(all)
 			}
 		}
-		b.memo.gateways = &networkGateways{resolved: newGatewaySet(addresses), unresolved: newGatewaySet(all)}
+		take(b.meshNetworkGateways())
+		for _, svc := range b.view.Services {
+			take(b.serviceGateways(svc))
+		}
+		b.memo.gateways = &networkGateways{resolved: newGatewaySet(addresses), unresolved: newGatewaySet(unresolved)}
 	}
 	return b.memo.gateways
 }
@@ -111,15 +123,15 @@ func (b *Builder) serviceGateways(svc *mesh.Service) []networkGateway {
 		return nil
 	}
 	var addressed []networkGateway
-	for _, address := range svc.Spec.ExternalIPs {
+	for _, address := range slices.Concat(svc.Balancers, svc.Spec.ExternalIPs) {
 		for _, g := range out {
 			g.address = address
 			addressed = append(addressed, g)
 		}
 	}
-	if svc.Spec.Type == corev1.ServiceTypeLoadBalancer || svc.Spec.Type == corev1.ServiceTypeNodePort {
+	if _, selects := svc.Annotations[nodeSelectorAnnotation]; selects && svc.Spec.Type == corev1.ServiceTypeNodePort {
 		b.gaps = append(b.gaps, result.Gap{Kind: result.Unmodelled, Object: svc.Ref, All: true,
-			Text: "gateway of a network: the addresses in its status or of its nodes are not read, so load assignments leave them out"})
+			Text: "gateway of a network: the addresses of its nodes are not read, so load assignments leave them out"})
 	}
 	return addressed
 }
