@@ -88,7 +88,7 @@ func (v *diffView) who(a *result.Audience, most int) string {
 		list = append(list, workload{name, len(g.Proxies)})
 	}
 	slices.SortStableFunc(list, func(x, y workload) int { return cmp.Compare(y.proxies, x.proxies) })
-	names := make([]string, 0, most)
+	var names []string
 	for _, w := range list[:min(most, len(list))] {
 		names = append(names, w.name)
 	}

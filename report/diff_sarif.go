@@ -2,6 +2,7 @@ package report
 
 import (
 	"io"
+	"net/url"
 	"path/filepath"
 	"strings"
 
@@ -16,7 +17,7 @@ var sarifRules = map[result.ChangeKind]struct{ id, level, text string }{
 	result.Gained:      {"mesh-diff/gained", "note", "Proxies gain a resource, or a part of one"},
 	result.Moved:       {"mesh-diff/moved", "note", "A resource or part goes under another name"},
 	result.Changed:     {"mesh-diff/changed", "note", "A resource or part has another content"},
-	result.ResizedOnly: {"mesh-diff/resized", "none", "A resource carries other amounts of the same"},
+	result.ResizedOnly: {"mesh-diff/resized", "note", "A resource carries other amounts of the same"},
 }
 
 const projectURI = "https://github.com/mesh-audit/mesh-audit"
@@ -41,7 +42,7 @@ func DiffSARIF(out io.Writer, d *result.Diff, version string) error {
 		if f.source.File != "" {
 			line := max(1, f.source.Line)
 			place := sarif.NewPhysicalLocation().
-				WithArtifactLocation(sarif.NewSimpleArtifactLocation(filepath.ToSlash(f.source.File))).
+				WithArtifactLocation(sarif.NewSimpleArtifactLocation(reference(f.source.File))).
 				WithRegion(sarif.NewSimpleRegion(line, line))
 			r.AddLocation(sarif.NewLocationWithPhysicalLocation(place))
 		}
@@ -54,3 +55,6 @@ func DiffSARIF(out io.Writer, d *result.Diff, version string) error {
 	_, err := io.WriteString(out, "\n")
 	return err
 }
+
+// reference is a file's path as a relative URI.
+func reference(file string) string { return (&url.URL{Path: filepath.ToSlash(file)}).String() }

@@ -45,9 +45,13 @@ func (c *comparer) sees(x *pairView, f *found) string {
 		if len(f.After) > 0 {
 			return seesNoHost
 		}
+		return c.refs(head).withoutCluster(f.Resource)
 	case "cds":
 		return c.refs(head).withoutCluster(f.Resource)
 	case "rds":
+		if by := x.servedBy(f, routePort(f.Resource)); by != "" {
+			return by
+		}
 		return c.outcome(f, head.withoutHosts(f))
 	case "lds":
 		switch {
@@ -58,9 +62,58 @@ func (c *comparer) sees(x *pairView, f *found) string {
 		case router:
 			return seesNoListener
 		}
+		if by := x.servedBy(f, f.Resource[strings.LastIndexByte(f.Resource, '_')+1:]); by != "" {
+			return by
+		}
 		return c.outcome(f, head.withoutListener(f.Resource))
 	}
 	return ""
+}
+
+// servedBy names the listener of a sidecar that, on the same port, now takes
+// connections to the services that a lost listener or route configuration was
+// for, without HTTP; empty: none does.
+func (x *pairView) servedBy(f *found, port string) string {
+	if x.head.isRouter() || f.Kind != result.Lost || f.Part != nil {
+		return ""
+	}
+	hosts := x.base.destinations(f.Before)
+	if len(hosts) == 0 {
+		return ""
+	}
+	for _, l := range *x.head.shared("lds") {
+		if !strings.HasSuffix(l.Name, "_"+port) {
+			continue
+		}
+		for i := range l.Parts {
+			for _, to := range l.Parts[i].To {
+				name, isCluster := strings.CutPrefix(to, "cluster ")
+				if cl, ok := parseCluster(name); isCluster && ok && hosts[cl.host] {
+					return "listener " + l.Name + " instead: as plain TCP, without HTTP routes"
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// destinations are the hosts that parts lead to, by way of route configurations too.
+func (v groupView) destinations(parts []result.Part) map[string]bool {
+	hosts := map[string]bool{}
+	for i := range parts {
+		for _, to := range parts[i].To {
+			if name, ok := strings.CutPrefix(to, "rds "); ok {
+				for _, r := range v.find("rds", name) {
+					for host := range v.destinations(r.Parts) {
+						hosts[host] = true
+					}
+				}
+			} else if cl, ok := parseCluster(strings.TrimPrefix(to, "cluster ")); ok {
+				hosts[cl.host] = true
+			}
+		}
+	}
+	return hosts
 }
 
 // isRouter reports whether the scope is a gateway's: it redirects nothing.

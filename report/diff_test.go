@@ -1,0 +1,190 @@
+package report_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/owenrumney/go-sarif/v3/pkg/report/v210/sarif"
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/mesh-audit/mesh-audit/audit/result"
+	"github.com/mesh-audit/mesh-audit/report"
+)
+
+// sampleDiff has a change of every kind, and hostile names wherever one is shown.
+func sampleDiff() *result.Diff {
+	rule, none := "shop/"+hostile, ""
+	match, name := "sni:"+hostile, hostile+":80"
+	refOf := func(kind, object string, line int) result.Ref {
+		return result.Ref{Kind: kind, Namespace: "shop", Name: object, Source: result.Source{File: "head,a:b%.yaml", Line: line}}
+	}
+	const cluster = "outbound|80|v1|cart.shop.svc.cluster.local"
+	return &result.Diff{
+		APIVersion: result.APIVersion, Kind: result.KindDiffReport,
+		Base: result.DiffSide{Label: "main/", Mesh: sample().Mesh}, Head: result.DiffSide{Label: "branch/", Mesh: sample().Mesh},
+		Summary: result.DiffSummary{
+			Proxies: 5, Changed: 3, Lose: 3, Added: 1, Removed: 2, Lost: 3, Gained: 1, Moved: 1, Altered: 1, Resized: 1,
+			LeastGrowth: result.Growth{Base: 1000, Head: 800}, MostGrowth: result.Growth{Base: 1000, Head: 1000}, Istiod: result.Growth{Base: 91000, Head: 90000},
+		},
+		Inputs: []result.Input{
+			{ID: "i1", Kind: result.InputObject, Change: "changed", Base: refOf("DestinationRule", hostile, 3), Head: refOf("DestinationRule", hostile, 4), Changes: 4, Proxies: 3},
+			{ID: "i2", Kind: result.InputObject, Change: "removed", Base: refOf("VirtualService", "cart", 9), Changes: 2, Proxies: 2},
+			{ID: "i3", Kind: result.InputFlags, Change: "changed", Text: "PILOT_X: unset -> true", Changes: 1, Proxies: 1},
+			{ID: "i4", Kind: result.InputObject, Change: "added", Head: refOf("Gateway", "unseen", 30)},
+		},
+		Groups: []result.DiffGroup{
+			{ID: "d1", Kind: result.Sidecar, Namespace: "shop", Workload: "deployment/" + hostile, Proxies: []string{"cart-0", "cart-1"}, BaseScope: "default scope", HeadScope: "default scope", Lose: true},
+			{ID: "d2", Kind: result.Router, Namespace: "edge", Proxies: []string{"gw-0"}, BaseScope: "gateways of edge", HeadScope: "gateways of edge", Lose: true},
+		},
+		Audiences: []result.Audience{{ID: "a1", Groups: []string{"d1", "d2"}, Proxies: 3}, {ID: "a2", Groups: []string{"d1"}, Proxies: 2}},
+		Changes: []result.Change{
+			{Kind: result.Lost, Type: "cds", Resource: cluster, Service: "cart.shop.svc.cluster.local", Before: []result.Part{{Type: "EDS", Rule: &rule}}, Sees: "503 NC", Inputs: []string{"i1"}, Audience: "a1", LeastBytes: -900, MostBytes: -900},
+			{Kind: result.Lost, Type: "eds", Resource: cluster, Service: "cart.shop.svc.cluster.local", Before: []result.Part{{Endpoints: new(2)}}, Inputs: []string{"i1"}, Audience: "a1", LeastBytes: -90, MostBytes: -90},
+			{Kind: result.Lost, Type: "rds", Resource: "80", Part: &name, Before: []result.Part{{Name: name, Domains: []string{hostile}, To: []string{cluster}}}, Sees: "404 NR", Inputs: []string{"i1", "i2"}, Audience: "a2", LeastBytes: -50, MostBytes: -50},
+			{Kind: result.Gained, Type: "lds", Resource: "0.0.0.0_443", Part: &match, After: []result.Part{{Match: &match, To: []string{"cluster " + cluster}}}, Inputs: []string{"i2"}, Audience: "a2", LeastBytes: 10, MostBytes: 20},
+			{Kind: result.Moved, Type: "lds", Resource: "0.0.0.0_9000", To: "240.0.0.10_9000", Before: []result.Part{{Match: &none}}, After: []result.Part{{Match: &none}}, Inputs: []string{"i3"}, Audience: "a2"},
+			{Kind: result.Changed, Type: "cds", Resource: "outbound|80||x", Before: []result.Part{{Type: "EDS", Rule: &none}}, After: []result.Part{{Type: "STRICT_DNS", Rule: &rule}}, Fields: []string{"type", "rule"}, Inputs: []string{"i1"}, Audience: "a2"},
+			{Kind: result.ResizedOnly, Type: "eds", Resource: "outbound|80||x", Before: []result.Part{{Endpoints: new(2)}}, After: []result.Part{{Endpoints: new(5)}}, Fields: []string{"endpoints"}, Inputs: []string{"i1"}, Audience: "a2", LeastBytes: 90, MostBytes: 90},
+		},
+		Order: result.Order{
+			Hazards: []result.Hazard{{First: "i2", Then: "i1", Text: "503 NC for callers of " + hostile}},
+			Steps:   []result.Step{{Input: "i2", Do: "delete"}, {Input: "i1", Do: "apply"}},
+		},
+		Push: result.Push{
+			Proxies: 3, Bytes: 12345,
+			Inputs: []result.InputPush{{Input: "i1", Proxies: result.XDS[int]{LDS: 3, RDS: 3}, Any: 3, Bytes: 12345, Text: "to sidecars"}},
+			Later:  []result.LaterPush{{Service: hostile, Namespace: "shop", Base: 3, Head: 1, Bytes: 90}},
+		},
+		Gaps: []result.Gap{
+			{Kind: result.Unmodelled, Object: refOf("EnvoyFilter", hostile, 2), Text: "a patch", All: true},
+			{Kind: result.Assumed, Text: "3 Pods from the templates of 2 workloads"},
+		},
+	}
+}
+
+func TestDiffGolden(t *testing.T) {
+	d := sampleDiff()
+	for name, render := range map[string]func(io.Writer) error{
+		"diff.txt":     func(w io.Writer) error { return report.Diff(w, d, report.DiffOptions{Width: 120}) },
+		"diff-all.txt": func(w io.Writer) error { return report.Diff(w, d, report.DiffOptions{Width: 120, All: true}) },
+		"diff-cds.txt": func(w io.Writer) error { return report.Diff(w, d, report.DiffOptions{Width: 120, Type: "cds"}) },
+		"diff.md":      func(w io.Writer) error { return report.DiffMarkdown(w, d) },
+		"diff.sarif":   func(w io.Writer) error { return report.DiffSARIF(w, d, "v1.2.3") },
+		"diff.github":  func(w io.Writer) error { return report.DiffGitHub(w, d) },
+		"diff.json":    func(w io.Writer) error { return report.DiffJSON(w, d) },
+		"diff.yaml":    func(w io.Writer) error { return report.DiffYAML(w, d) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out bytes.Buffer
+			if err := render(&out); err != nil {
+				t.Fatal(err)
+			}
+			text := out.String()
+			data := strings.HasSuffix(name, ".json") || strings.HasSuffix(name, ".yaml")
+			if strings.ContainsRune(text, '\x1b') || !data && strings.ContainsRune(text, '\u202e') {
+				t.Error("the output has a raw control character")
+			}
+			if strings.HasSuffix(name, ".txt") {
+				for line := range strings.Lines(text) {
+					if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > 120 {
+						t.Errorf("%d columns: %s", n, line)
+					}
+				}
+			}
+			golden(t, name, out.Bytes())
+		})
+	}
+}
+
+// TestDiffFormats: SARIF holds SARIF's schema, JSON ours, and no name makes a
+// workflow command or HTML of its own.
+func TestDiffFormats(t *testing.T) {
+	d := sampleDiff()
+	var out bytes.Buffer
+	if err := report.DiffSARIF(&out, d, "v1.2.3"); err != nil {
+		t.Fatal(err)
+	}
+	log, err := sarif.FromBytes(out.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := log.Validate(); err != nil {
+		t.Error(err)
+	}
+	out.Reset()
+	if err := report.DiffJSON(&out, d); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := jsonschema.NewCompiler().Compile("../docs/diff-report.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := jsonschema.UnmarshalJSON(&out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := schema.Validate(doc); err != nil {
+		t.Error(err)
+	}
+	out.Reset()
+	if err := report.DiffGitHub(&out, d); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(out.String()) {
+		if !strings.HasPrefix(line, "::warning ") && !strings.HasPrefix(line, "::notice ") {
+			t.Errorf("not one command a line: %q", line)
+		}
+	}
+	out.Reset()
+	if err := report.DiffMarkdown(&out, d); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(out.String(), "<script>") && !strings.Contains(out.String(), "`") {
+		t.Error("a name is HTML")
+	}
+}
+
+// TestMarkdownLimit: however much changes, the comment is one that GitHub takes,
+// its sections are closed, and what is left out is counted.
+func TestMarkdownLimit(t *testing.T) {
+	d := sampleDiff()
+	for i := range 20000 {
+		in := result.Input{ID: fmt.Sprintf("x%d", i), Kind: result.InputObject, Change: "removed", Base: result.Ref{Kind: "Service", Namespace: "shop", Name: strings.Repeat("é", 60) + fmt.Sprint(i)}}
+		d.Inputs = append(d.Inputs, in)
+		d.Changes = append(d.Changes, result.Change{
+			Kind: result.ChangeKinds[i%len(result.ChangeKinds)], Type: "cds", Resource: fmt.Sprintf("outbound|80||%s%d", strings.Repeat("x", i%3000), i),
+			Inputs: []string{in.ID}, Audience: "a1", Sees: strings.Repeat("y", i%500),
+		})
+	}
+	var out bytes.Buffer
+	if err := report.DiffMarkdown(&out, d); err != nil {
+		t.Fatal(err)
+	}
+	text := out.String()
+	if len(text) > 65536 {
+		t.Errorf("%d bytes", len(text))
+	}
+	if strings.Count(text, "<details>") != strings.Count(text, "</details>") {
+		t.Error("a section is not closed")
+	}
+	if !strings.Contains(text, "more entries did not fit") {
+		t.Error("what is left out is not counted")
+	}
+}
+
+// TestDiffWriteErrors: no renderer swallows an error of the output.
+func TestDiffWriteErrors(t *testing.T) {
+	d := sampleDiff()
+	for name, err := range map[string]error{
+		"text": report.Diff(failing{}, d, report.DiffOptions{}), "json": report.DiffJSON(failing{}, d), "yaml": report.DiffYAML(failing{}, d),
+		"markdown": report.DiffMarkdown(failing{}, d), "sarif": report.DiffSARIF(failing{}, d, ""), "github": report.DiffGitHub(failing{}, d),
+	} {
+		if err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
