@@ -5,10 +5,10 @@ TOOL    := $(GO) tool -modfile=tools/go.mod
 PKGS    := ./...
 
 .DEFAULT_GOAL := help
-.PHONY: dist vuln help build demo test race lint vet tidy generate check-generate check conformance conformance-build conformance-full conformance-record clean
+.PHONY: dist e2e e2e-build vuln help build demo test race lint vet tidy generate check-generate check conformance conformance-build conformance-full conformance-record clean
 
 help: ## List the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-19s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-19s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## Build the plugin to bin/
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(BIN) ./cmd/kubectl-mesh_audit
@@ -55,6 +55,18 @@ VERSION ?= v0.1.0
 dist: ## Build the archives, checksums and krew manifest of a release to dist/
 	$(GO) run ./internal/dist -version $(VERSION)
 
+KUBE := v1.37.2
+KUBE_FLAGS := -X k8s.io/component-base/version.gitVersion=$(KUBE) -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=37
+
+e2e-build: ## Build the API server, kubectl, krew and istiod that make e2e runs, to e2e/bin
+	cd e2e && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w $(KUBE_FLAGS)' -o bin/ k8s.io/kubernetes/cmd/kube-apiserver \
+	  k8s.io/kubernetes/cmd/kubectl sigs.k8s.io/krew/cmd/krew sigs.k8s.io/krew/cmd/validate-krew-manifest
+	cd e2e && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/etcd go.etcd.io/etcd/server/v3
+	cd conformance && CGO_ENABLED=0 $(GO) build -trimpath -o ../e2e/bin/ istio.io/istio/pilot/cmd/pilot-discovery istio.io/istio/istioctl/cmd/istioctl
+
+e2e: build dist e2e-build ## Run the plugin against a real API server, kubectl, krew and istiod
+	cd e2e && CGO_ENABLED=0 $(GO) vet -trimpath ./... && CGO_ENABLED=0 $(GO) test -trimpath -count=1 -timeout 30m -v ./...
+
 vuln: ## Look for known vulnerabilities in what the plugin calls (needs the network)
 	$(TOOL) govulncheck ./...
 
@@ -73,4 +85,4 @@ conformance-record: ## Record the judge's answers for the ordinary tests (testda
 	conformance/record.sh 1 $(SEEDS) $(LINE) $(COPY)
 
 clean:
-	rm -rf bin dist conformance/bin
+	rm -rf bin dist conformance/bin e2e/bin

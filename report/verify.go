@@ -19,8 +19,12 @@ type VerifyOptions struct {
 	Color bool // escape codes for a terminal
 }
 
-// equalRows is how many proxies the first screen lists.
-const equalRows = 20
+// How much the first screen lists.
+const (
+	equalRows       = 20 // proxies that are equal
+	detailedProxies = 5  // proxies that differ, with what differs
+	detailedRows    = 50 // differences of one of them
+)
 
 // Verify writes which proxies are as predicted, and for the others what is not.
 func Verify(out io.Writer, v *result.Verification, o VerifyOptions) error {
@@ -30,7 +34,6 @@ func Verify(out io.Writer, v *result.Verification, o VerifyOptions) error {
 	if t.Proxies == 0 {
 		return w.err
 	}
-	w.linef("")
 	rows := [][]string{{"PROXY", "LDS", "RDS", "CDS", "EDS", "PREDICTED", "ACTUAL", "RESULT", "AGAINST"}}
 	left := 0
 	for i := range v.Proxies {
@@ -39,18 +42,60 @@ func Verify(out io.Writer, v *result.Verification, o VerifyOptions) error {
 			left++
 			continue
 		}
-		rows = append(rows, verifiedRow(p))
+		if p.Unread == "" {
+			rows = append(rows, verifiedRow(p))
+		}
 	}
-	w.err = cmp.Or(w.err, w.table(w, rows))
+	if len(rows) > 1 {
+		w.linef("")
+		w.err = cmp.Or(w.err, w.table(w, rows))
+	}
 	if left > 0 {
 		w.linef("… and %d more that are equal (--all shows them)", left)
 	}
+	unreadProxies(w, v)
+	shown := 0
 	for i := range v.Proxies {
-		if p := &v.Proxies[i]; !p.Equal {
-			verifiedDetails(w, p, o)
+		p := &v.Proxies[i]
+		if p.Equal || p.Unread != "" {
+			continue
 		}
+		if shown++; shown > detailedProxies && !o.All {
+			continue
+		}
+		verifiedDetails(w, p, o)
+	}
+	if rest := shown - detailedProxies; rest > 0 && !o.All {
+		w.linef("")
+		w.linef("… and %s more that differ (--all shows them)", count(rest, "proxy", "proxies"))
 	}
 	return w.err
+}
+
+// unreadProxies says for which proxies the actual config could not be read, each
+// reason once.
+func unreadProxies(w *errWriter, v *result.Verification) {
+	names := map[string][]string{}
+	var reasons []string
+	for i := range v.Proxies {
+		p := &v.Proxies[i]
+		if p.Unread == "" {
+			continue
+		}
+		if names[p.Unread] == nil {
+			reasons = append(reasons, p.Unread)
+		}
+		names[p.Unread] = append(names[p.Unread], p.Namespace+"/"+p.Name)
+	}
+	for _, reason := range reasons {
+		whose := names[reason]
+		text := whose[0]
+		if rest := len(whose) - 1; rest > 0 {
+			text += fmt.Sprintf(" and %d more", rest)
+		}
+		w.linef("")
+		w.linef("%s", w.unread.Sprint(Clean("not read: "+reason+" ("+text+")")))
+	}
 }
 
 func unreadText(n int) string {
@@ -90,30 +135,22 @@ func typeCell(p *result.Verified, xdsType string) string {
 }
 
 func verifiedWord(p *result.Verified) string {
-	switch {
-	case p.Unread != "":
-		return "not read"
-	case !p.Equal:
-		return "differs"
+	if p.Equal {
+		return "equal"
 	}
-	return "equal"
+	return "differs"
 }
 
 // verifiedDetails lists what of a proxy is not as predicted.
 func verifiedDetails(w *errWriter, p *result.Verified, o VerifyOptions) {
 	w.linef("")
 	w.linef("%s", w.header.Sprint(Clean(fmt.Sprintf("%s/%s (%s) against %s", p.Namespace, p.Name, p.Kind, p.Actual))))
-	if p.Unread != "" {
-		w.linef("%s", w.unread.Sprint(Clean("not read: "+p.Unread)))
-		return
-	}
 	rows := [][]string{{"TYPE", "CHANGE", "NAME", "WHAT"}}
 	for i := range p.Types {
 		rows = append(rows, differenceRows(&p.Types[i])...)
 	}
-	const most = 50
-	if rest := len(rows) - 1 - most; rest > 0 && !o.All {
-		rows = rows[:most+1]
+	if rest := len(rows) - 1 - detailedRows; rest > 0 && !o.All {
+		rows = rows[:detailedRows+1]
 		defer w.linef("… and %d more differences (--all shows them)", rest)
 	}
 	if len(rows) > 1 {

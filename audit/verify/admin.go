@@ -155,7 +155,7 @@ func get(ctx context.Context, url string) ([]byte, error) {
 		return nil, err
 	}
 	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("Envoy answers %s: %s", response.Status, bytes.TrimSpace(text[:min(len(text), 200)])) //nolint:revive,staticcheck // Envoy is a name
+		return nil, fmt.Errorf("the proxy answers %s: %s", response.Status, bytes.TrimSpace(text[:min(len(text), 200)]))
 	}
 	return text, nil
 }

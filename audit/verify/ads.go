@@ -247,7 +247,7 @@ func (s *subscription) identify(text string) {
 			Version string `json:"version"`
 		}
 	}
-	if s.actual.Istiod == "" && json.Unmarshal([]byte(text), &who) == nil {
-		s.actual.Istiod = who.Info.Version
+	if s.actual.Istiod == "" && json.Unmarshal([]byte(text), &who) == nil && who.Info.Version != "unknown" {
+		s.actual.Istiod = who.Info.Version // "unknown" is a build without a version
 	}
 }

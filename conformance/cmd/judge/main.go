@@ -19,6 +19,7 @@ type options struct {
 	out     string
 	repeat  int
 	dump    string
+	serve   string
 	lenient bool
 	verbose bool
 	args    []string
@@ -54,6 +55,7 @@ func parse(args []string) (*options, error) {
 	fs.StringVar(&o.out, "o", "-", "where to write the report")
 	fs.IntVar(&o.repeat, "repeat", 1, "run the mesh so many times and list what is not always the same")
 	fs.StringVar(&o.dump, "dump", "", "print the resources of the proxy `NS/POD` as JSON; TYPE and NAME may follow")
+	fs.StringVar(&o.serve, "serve", "", "listen on `HOST:PORT` as the mesh's only istiod, for verify --xds, until the process is ended")
 	fs.BoolVar(&o.lenient, "lenient", false, "take configuration that Istio's validation refuses")
 	fs.BoolVar(&o.verbose, "v", false, "print warnings, and Istio's log, to standard error")
 	if err := fs.Parse(args); err != nil {
@@ -88,6 +90,9 @@ func child(o *options) error {
 	}
 	if o.dump != "" {
 		return dump(m, o)
+	}
+	if o.serve != "" {
+		return judge.Serve(m, o.serve, func() { fmt.Fprintln(os.Stderr, "serving on", o.serve) }, make(chan struct{}))
 	}
 	r, err := judge.Repeat(m, o.repeat)
 	if err != nil {

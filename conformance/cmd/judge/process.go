@@ -111,7 +111,7 @@ func runChild(o *options, d mesh.Istiod) ([]byte, error) {
 	cmd.Env = childEnv(d)
 	cmd.ExtraFiles = []*os.File{w}
 	cmd.Stderr = &stderr
-	if o.verbose {
+	if o.verbose || o.serve != "" {
 		cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 	}
 	if err := cmd.Start(); err != nil {
@@ -157,6 +157,9 @@ func childArgs(o *options) []string {
 	}
 	if o.dump != "" {
 		args = append(args, "-dump", o.dump)
+	}
+	if o.serve != "" {
+		args = append(args, "-serve", o.serve)
 	}
 	return append(args, o.args...)
 }

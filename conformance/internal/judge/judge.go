@@ -4,6 +4,7 @@ package judge
 
 import (
 	"fmt"
+	"net"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -46,6 +47,16 @@ func runProxy(s *server, m *mesh.Mesh, pod *corev1.Pod, visit Visit) error {
 		return fmt.Errorf("proxy %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
 	return visit(pod, c.kind, raw)
+}
+
+// Serve starts a server with the mesh and lets others connect to its plaintext
+// ADS at HOST:PORT, until stop is closed. ready is called once it answers.
+func Serve(m *mesh.Mesh, address string, ready func(), stop <-chan struct{}) error {
+	return test.Wrap(func(t test.Failer) {
+		startServerOn(t, m, func() (net.Listener, error) { return net.Listen("tcp", address) })
+		ready()
+		<-stop
+	})
 }
 
 // Judge runs the mesh once and returns its report.

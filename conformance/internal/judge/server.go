@@ -2,6 +2,7 @@ package judge
 
 import (
 	"context"
+	"net"
 	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -34,8 +35,12 @@ type server struct {
 }
 
 // startServer loads a mesh and waits until everything has been processed.
-func startServer(t test.Failer, m *mesh.Mesh) *server {
+func startServer(t test.Failer, m *mesh.Mesh) *server { return startServerOn(t, m, nil) }
+
+// startServerOn also lets others connect, on the listener; nil: nobody.
+func startServerOn(t test.Failer, m *mesh.Mesh, listener func() (net.Listener, error)) *server {
 	s := &server{xds.NewFakeDiscoveryServer(t, xds.FakeOptions{
+		ListenerBuilder:            listener,
 		DefaultClusterName:         cluster.ID(m.ClusterID()),
 		KubernetesObjects:          kubeObjects(m),
 		Configs:                    m.Configs,

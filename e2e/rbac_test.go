@@ -1,0 +1,196 @@
+package e2e
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// shipped are the role for the kinds and the role for the mesh ConfigMap of
+// deploy/rbac.yaml.
+func shipped(t testing.TB) (kinds rbacv1.ClusterRole, config rbacv1.Role) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, "deploy", "rbac.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	docs := strings.Split(string(text), "\n---\n")
+	if err := yaml.UnmarshalStrict([]byte(docs[0]), &kinds); err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.UnmarshalStrict([]byte(docs[1]), &config); err != nil {
+		t.Fatal(err)
+	}
+	return kinds, config
+}
+
+// grant makes a user with the rules, and no others, and returns its kubeconfig.
+// Its roles go when the test ends.
+func grant(t testing.TB, c *cluster, name string, kinds, config []rbacv1.PolicyRule, in string) string {
+	t.Helper()
+	kubeconfig, err := c.addUser(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := context.Background()
+	subject := []rbacv1.Subject{{Kind: "User", Name: name, APIGroup: "rbac.authorization.k8s.io"}}
+	about := metav1.ObjectMeta{Name: name}
+	role := &rbacv1.ClusterRole{ObjectMeta: about, Rules: kinds}
+	if _, err := c.kube.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.kube.RbacV1().ClusterRoles().Delete(ctx, name, metav1.DeleteOptions{}) })
+	ref := rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: name}
+	if in != "" {
+		binding := &rbacv1.RoleBinding{ObjectMeta: about, Subjects: subject, RoleRef: ref}
+		if _, err := c.kube.RbacV1().RoleBindings(in).Create(ctx, binding, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.kube.RbacV1().RoleBindings(in).Delete(ctx, name, metav1.DeleteOptions{}) })
+	} else {
+		binding := &rbacv1.ClusterRoleBinding{ObjectMeta: about, Subjects: subject, RoleRef: ref}
+		if _, err := c.kube.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.kube.RbacV1().ClusterRoleBindings().Delete(ctx, name, metav1.DeleteOptions{}) })
+	}
+	if len(config) > 0 {
+		role := &rbacv1.Role{ObjectMeta: about, Rules: config}
+		if _, err := c.kube.RbacV1().Roles("istio-system").Create(ctx, role, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.kube.RbacV1().Roles("istio-system").Delete(ctx, name, metav1.DeleteOptions{}) })
+		binding := &rbacv1.RoleBinding{ObjectMeta: about, Subjects: subject, RoleRef: rbacv1.RoleRef{APIGroup: ref.APIGroup, Kind: "Role", Name: name}}
+		if _, err := c.kube.RbacV1().RoleBindings("istio-system").Create(ctx, binding, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.kube.RbacV1().RoleBindings("istio-system").Delete(ctx, name, metav1.DeleteOptions{}) })
+	}
+	return kubeconfig
+}
+
+// TestRights: with deploy/rbac.yaml the plugin knows all that an administrator's does.
+func TestRights(t *testing.T) {
+	kinds, config := shipped(t)
+	kubeconfig := grant(t, small, "just-enough", kinds.Rules, config.Rules, "")
+	got := mustAudit(t, kubeconfig, "scope", "-o", "json", "--details")
+	if unread := decode(t, got).unread(); len(unread) > 0 {
+		t.Errorf("unread: %q", unread)
+	}
+	all := mustAudit(t, small.kubeconfig, "scope", "-o", "json", "--details")
+	if got.stdout != all.stdout {
+		t.Errorf("administrator against deploy/rbac.yaml:\n%s", firstDifference(all.stdout, got.stdout))
+	}
+}
+
+// without returns the rules less one resource of one API group.
+func without(rules []rbacv1.PolicyRule, group, resource string) []rbacv1.PolicyRule {
+	var out []rbacv1.PolicyRule
+	for _, r := range rules {
+		r := *r.DeepCopy()
+		if slices.Contains(r.APIGroups, group) {
+			r.Resources = slices.DeleteFunc(r.Resources, func(s string) bool { return s == resource })
+		}
+		if len(r.Resources) > 0 {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// TestRightsTakenAway: without any one of its rights the plugin says what it
+// does not know for it, reports the rest, and ends with status 3. So each right
+// is needed, but for kinds that this cluster does not have.
+func TestRightsTakenAway(t *testing.T) {
+	kinds, config := shipped(t)
+	served := servedResources(t, small)
+	n := 0
+	for _, rule := range kinds.Rules {
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				n++
+				name := strings.TrimSuffix(resource+"."+group, ".")
+				if !served[name] {
+					t.Logf("%s: not in this cluster", name)
+					continue
+				}
+				t.Run(name, func(t *testing.T) {
+					kubeconfig := grant(t, small, "less-"+strings.ReplaceAll(name, ".", "-"), without(kinds.Rules, group, resource), config.Rules, "")
+					o := audit(t, kubeconfig, "scope", "-o", "json")
+					if o.status != 3 {
+						t.Errorf("exit status %d, want 3\n%s", o.status, o.stderr)
+					}
+					r := decode(t, o)
+					unread := r.unread()
+					if len(unread) != 1 || !strings.HasPrefix(unread[0], "cannot list "+name+": forbidden: ") || !strings.Contains(unread[0], "; missing: ") {
+						t.Errorf("unread: %q, want one gap that names %s and what is missing", unread, name)
+					}
+					if !strings.Contains(o.stderr, "cannot list "+name) {
+						t.Errorf("stderr does not tell: %s", o.stderr)
+					}
+					if resource != "pods" && resource != "nodes" && r.Mesh.Proxies == 0 {
+						t.Error("nothing is left of the answer")
+					}
+				})
+			}
+		}
+	}
+	if n < 30 {
+		t.Errorf("%d rights: deploy/rbac.yaml was not read", n)
+	}
+	t.Run("mesh config", func(t *testing.T) {
+		o := audit(t, grant(t, small, "no-config", kinds.Rules, nil, ""), "scope", "-o", "json")
+		unread := decode(t, o).unread()
+		if o.status != 3 || len(unread) != 1 || !strings.HasPrefix(unread[0], "cannot get ConfigMap istio-system/istio: forbidden: ") {
+			t.Errorf("exit status %d, unread: %q", o.status, unread)
+		}
+	})
+}
+
+// servedResources are resource.group of all that the API server has.
+func servedResources(t testing.TB, c *cluster) map[string]bool {
+	t.Helper()
+	lists, err := c.kube.Discovery().ServerPreferredResources()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]bool{}
+	for _, list := range lists {
+		group, _, found := strings.Cut(list.GroupVersion, "/")
+		if !found {
+			group = ""
+		}
+		for _, r := range list.APIResources {
+			out[strings.TrimSuffix(r.Name+"."+group, ".")] = true
+		}
+	}
+	return out
+}
+
+// TestRightsInOneNamespace: who may read one namespace only gets an audit of
+// it that is labelled partial.
+func TestRightsInOneNamespace(t *testing.T) {
+	kinds, _ := shipped(t)
+	kubeconfig := grant(t, small, "shop-only", kinds.Rules, nil, "shop")
+	o := mustAudit(t, kubeconfig, "scope", "-o", "json", "--only-namespace", "shop")
+	r := decode(t, o)
+	if r.Mesh.Partial != "shop" || r.Mesh.Proxies == 0 {
+		t.Errorf("partial %q, %d proxies", r.Mesh.Partial, r.Mesh.Proxies)
+	}
+	if unread := r.unread(); len(unread) > 0 {
+		t.Errorf("unread: %q", unread)
+	}
+	// Asking for the whole mesh shows a gap for each kind, and status 3.
+	whole := audit(t, kubeconfig, "scope", "-o", "json")
+	if unread := decode(t, whole).unread(); whole.status != 3 || len(unread) < 20 {
+		t.Errorf("exit status %d, %d kinds unread", whole.status, len(unread))
+	}
+}
