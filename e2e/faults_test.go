@@ -46,6 +46,7 @@ func cutOff(t testing.TB, c *cluster, w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", whole.Header().Get("Content-Type"))
 	w.Header().Set("Content-Length", fmt.Sprint(len(body)))
 	_, _ = w.Write(body[:len(body)/2])
+	_ = http.NewResponseController(w).Flush()
 	panic(http.ErrAbortHandler)
 }
 
@@ -115,7 +116,7 @@ func TestFaults(t *testing.T) {
 				}
 				return r.URL.Path == pods
 			}, most: 2,
-			gap: "cannot list pods: unexpected error when reading response body. Please retry. Original error: unexpected EOF; missing: the proxies",
+			gap: "cannot list pods: the answer broke off, twice; missing: the proxies",
 		},
 		"the connection is closed": {
 			fault: func(_ http.ResponseWriter, r *http.Request, _ int) bool {

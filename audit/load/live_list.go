@@ -158,11 +158,12 @@ func addMetadata(b *snapshot.Builder, k liveKind, obj runtime.Object) error {
 	return nil
 }
 
-// broken reports whether a page did not come whole for a reason that may have
-// passed: the server said nothing against it. Such a page is asked for once more.
+// broken reports whether a page did not come whole, for a reason that may have
+// passed: it is asked for once more. What client-go itself asks for again (a
+// connection that is refused or closed before there is an answer, 429, 5xx with
+// Retry-After) is not.
 func broken(ctx context.Context, err error) bool {
-	var status apierrors.APIStatus
-	return err != nil && ctx.Err() == nil && !errors.As(err, &status) && !errors.Is(err, errTooLarge)
+	return errors.Is(err, errBrokeOff) && ctx.Err() == nil && !errors.Is(err, context.DeadlineExceeded)
 }
 
 // reason says in a few words why the requests for a resource failed.
@@ -178,6 +179,8 @@ func (l *live) reason(ctx context.Context, resource string, err error) string {
 		return "the deadline passed"
 	case errors.Is(err, context.Canceled):
 		return "cancelled"
+	case errors.Is(err, errBrokeOff):
+		return errBrokeOff.Error() + ", twice"
 	case apierrors.IsForbidden(err):
 		return "forbidden: " + oneLine(err)
 	default:

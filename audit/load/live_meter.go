@@ -14,8 +14,12 @@ import (
 	"github.com/mesh-audit/mesh-audit/audit/result"
 )
 
-// errTooLarge ends the reading of an answer that would fill the memory.
-var errTooLarge = errors.New("the answer is too large")
+var (
+	// errTooLarge ends the reading of an answer that would fill the memory.
+	errTooLarge = errors.New("the answer is too large")
+	// errBrokeOff is that the server did not send an answer to its end.
+	errBrokeOff = errors.New("the answer broke off")
+)
 
 // Headers in which the API server tells what served or rejected a request
 // (k8s.io/api/flowcontrol/v1).
@@ -50,23 +54,31 @@ func newMeter(most int64) *meter {
 
 // wrap puts the meter before a transport.
 func (m *meter) wrap(next http.RoundTripper) http.RoundTripper {
-	return roundTripper(func(r *http.Request) (*http.Response, error) {
-		resource := resourceOf(r.URL.Path)
-		m.ask(resource, r.URL.String())
-		response, err := next.RoundTrip(r)
-		if err != nil {
-			return nil, err
-		}
-		m.answered(resource, response)
-		response.Body = &body{ReadCloser: response.Body, meter: m, resource: resource, left: m.most}
-		return response, nil
-	})
+	return &metered{m, next}
 }
 
-type roundTripper func(*http.Request) (*http.Response, error)
+// metered is a transport with a meter before it.
+type metered struct {
+	*meter
+	next http.RoundTripper
+}
 
 // RoundTrip implements http.RoundTripper.
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+func (m *metered) RoundTrip(r *http.Request) (*http.Response, error) {
+	resource := resourceOf(r.URL.Path)
+	m.ask(resource, r.URL.String())
+	response, err := m.next.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	m.answered(resource, response)
+	response.Body = &body{ReadCloser: response.Body, meter: m.meter, resource: resource, left: m.most}
+	return response, nil
+}
+
+// WrappedRoundTripper implements the interface by which client-go finds the
+// transport that it cancels requests of.
+func (m *metered) WrappedRoundTripper() http.RoundTripper { return m.next }
 
 // resourceOf reads resource.group from the path of a request; "" for discovery.
 func resourceOf(path string) string {
@@ -137,16 +149,13 @@ func (m *meter) rejectedBy(resource string) (flow, bool) {
 	return f, ok
 }
 
-// stats is the count so far, with the names of the levels.
+// stats is the count so far, with the names of the levels; looking these up is
+// counted too.
 func (m *meter) stats(names func(flow) (level, schema string)) result.APIStats {
 	m.mu.Lock()
 	served, rejected := maps.Clone(m.served), maps.Clone(m.rejected)
-	out := result.APIStats{Kinds: []result.APIKind{}}
-	for _, resource := range slices.Sorted(maps.Keys(m.kinds)) {
-		out.Kinds = append(out.Kinds, *m.kinds[resource])
-	}
-	out.Milliseconds = time.Since(m.begun).Milliseconds()
 	m.mu.Unlock()
+	out := result.APIStats{Kinds: []result.APIKind{}}
 	all := maps.Clone(served)
 	maps.Copy(all, rejected)
 	for f := range all {
@@ -157,6 +166,12 @@ func (m *meter) stats(names func(flow) (level, schema string)) result.APIStats {
 	slices.SortFunc(out.Levels, func(x, y result.APILevel) int {
 		return strings.Compare(x.PriorityLevel+"\x00"+x.FlowSchema, y.PriorityLevel+"\x00"+y.FlowSchema)
 	})
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, resource := range slices.Sorted(maps.Keys(m.kinds)) {
+		out.Kinds = append(out.Kinds, *m.kinds[resource])
+	}
+	out.Milliseconds = time.Since(m.begun).Milliseconds()
 	return out
 }
 
@@ -176,6 +191,9 @@ func (b *body) Read(p []byte) (int, error) {
 	b.meter.mu.Unlock()
 	if b.left -= int64(n); b.left < 0 {
 		return 0, fmt.Errorf("%w: more than %d MB", errTooLarge, b.meter.most/1_000_000)
+	}
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = fmt.Errorf("%w: %w", errBrokeOff, err)
 	}
 	return n, err
 }

@@ -7,12 +7,15 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/go-logr/logr"
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // the kubeconfig's auth plugins
+	"k8s.io/klog/v2"
 
 	"github.com/mesh-audit/mesh-audit/plugin"
 )
 
 func main() {
+	klog.SetLogger(logr.Discard()) // the client's own log is not for users: what went wrong is reported
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	go func() { // the second signal ends the process at once
 		<-ctx.Done()
