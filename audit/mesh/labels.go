@@ -90,9 +90,9 @@ func splitLocality(locality string) (region, zone, subzone string) {
 
 // labelledLocality is the locality of the locality labels, in which "." stands
 // for "/" unless the label has slashes (Istio pkg/model/proxy.go).
-func labelledLocality(labels map[string]string) string {
+func (v *View) labelledLocality(labels map[string]string) string {
 	value, found := labels[topologyLocalityLabel]
-	if !found {
+	if !found || !v.Behaviours.LocalityLabel {
 		value = labels[oldLocalityLabel]
 	}
 	if !strings.Contains(value, "/") {
@@ -104,7 +104,7 @@ func labelledLocality(labels map[string]string) string {
 // podLocality is the label's locality, else that of the pod's node (Istio
 // pilot/pkg/serviceregistry/kube/controller/controller.go getPodLocality).
 func (v *View) podLocality(pod *snapshot.Pod) string {
-	if locality := labelledLocality(pod.Labels); locality != "" {
+	if locality := v.labelledLocality(pod.Labels); locality != "" {
 		return locality
 	}
 	node := v.Nodes[pod.Node]

@@ -82,7 +82,7 @@ func (v *View) place(p *Proxy) {
 	if v.pods.byKey[podKey{p.Namespace, p.Name}] != nil {
 		backend := v.podBackend(p.Pod)
 		if p.Node == backend.Node && p.Cluster == v.Cluster && (p.Network == "" || backend.Network != "") {
-			p.Labels, p.Locality = backend.Labels, localityOf(backend.Labels)
+			p.Labels, p.Locality = backend.Labels, v.localityOf(backend.Labels)
 			return
 		}
 		labels = augmented(p.Pod.Labels, v.Cluster, backend.Locality, p.Node, backend.Network)
@@ -93,16 +93,16 @@ func (v *View) place(p *Proxy) {
 			}
 		}
 	}
-	p.Locality = localityOf(labels)
+	p.Locality = v.localityOf(labels)
 	p.Labels = augmented(labels, p.Cluster, p.Locality, p.Node, p.Network)
 }
 
 // localityOf is "region/zone/subzone" of topology labels, else of a locality
 // label, without empty ends.
-func localityOf(labels map[string]string) string {
+func (v *View) localityOf(labels map[string]string) string {
 	region, zone, subzone := labels[regionLabel], labels[zoneLabel], labels[subzoneLabel]
 	if region == "" && zone == "" && subzone == "" {
-		region, zone, subzone = splitLocality(labelledLocality(labels))
+		region, zone, subzone = splitLocality(v.labelledLocality(labels))
 	}
 	switch {
 	case region == "" && zone == "" && subzone == "":

@@ -78,7 +78,10 @@ func (v *View) entryRows(s *Service, workloads []*workloadInstance) []Endpoint {
 		if endpoint == nil {
 			continue
 		}
-		m := &snapshot.Meta{Namespace: s.Namespace, Name: s.ObjectName + "-" + strconv.Itoa(i)}
+		m := &snapshot.Meta{}
+		if v.Behaviours.EntryEndpointNames {
+			m.Namespace, m.Name = s.Namespace, s.ObjectName+"-"+strconv.Itoa(i)
+		}
 		out = append(out, instanceRows(v.entryInstance(endpoint, m, endpoint.GetLabels()), ports)...)
 	}
 	return out
@@ -88,7 +91,10 @@ func (v *View) entryRows(s *Service, workloads []*workloadInstance) []Endpoint {
 // the host itself.
 func (v *View) hostRows(s *Service, ports []*networking.ServicePort) []Endpoint {
 	var out []Endpoint
-	backend := &Backend{Cluster: v.Cluster, Namespace: s.Namespace, Workload: s.ObjectName, TLSMode: tlsDisabled}
+	backend := &Backend{Cluster: v.Cluster, TLSMode: tlsDisabled}
+	if v.Behaviours.EntryEndpointNames {
+		backend.Namespace, backend.Workload = s.Namespace, s.ObjectName
+	}
 	for _, port := range ports {
 		if port == nil {
 			continue

@@ -85,7 +85,7 @@ func (v *View) entryInstance(entry *networking.WorkloadEntry, m *snapshot.Meta, 
 	address := entry.GetAddress()
 	locality := entry.GetLocality()
 	if locality == "" {
-		locality = labelledLocality(labels)
+		locality = v.labelledLocality(labels)
 	}
 	network := firstNonEmpty(entry.GetNetwork(), labels[networkLabel])
 	backend := &Backend{

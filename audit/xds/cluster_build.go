@@ -143,6 +143,14 @@ func passthroughPort(svc *mesh.Service, port mesh.Port) uint32 {
 	return uint32(port.TargetPort)
 }
 
+// forwardProxyFamily is the address family that a DYNAMIC_DNS cache asks for.
+func (b *Builder) forwardProxyFamily(p *mesh.Proxy) clusterv3.Cluster_DnsLookupFamily {
+	if !b.view.Behaviours.DynamicDNSFamily {
+		return clusterv3.Cluster_V4_ONLY
+	}
+	return lookupFamily(p.IPs, b.view.Flags.DualStack)
+}
+
 // lookupFamily is the address family asked of DNS (Istio
 // pilot/pkg/networking/util SelectDNSLookupFamily).
 func lookupFamily(ips []string, dualStack bool) clusterv3.Cluster_DnsLookupFamily {

@@ -269,7 +269,7 @@ func (cb *clusterBuilder) dynamicForwardClusters(svc *mesh.Service, port mesh.Po
 			ClusterImplementationSpecifier: &dfpclusterv3.ClusterConfig_DnsCacheConfig{
 				DnsCacheConfig: &dfpcommonv3.DnsCacheConfig{
 					Name:            svc.Host + "_dfp_dns_cache",
-					DnsLookupFamily: lookupFamily(cb.proxy.IPs, cb.view.Flags.DualStack),
+					DnsLookupFamily: cb.forwardProxyFamily(cb.proxy),
 				},
 			},
 		}),

@@ -117,10 +117,14 @@ func (cb *clusterBuilder) applyPolicy(c *cluster, o *policyOptions) {
 	if pool == nil {
 		pool = &networking.ConnectionPoolSettings{}
 	}
-	if o.direction == outbound && cb.upgradesHTTP2(o.port, pool) {
+	upgrades, first := o.direction == outbound && cb.upgradesHTTP2(o.port, pool), cb.view.Behaviours.UpgradeBeforePool
+	if upgrades && first {
 		c.useHTTP2()
 	}
 	cb.applyPool(c, pool, o.policy.GetRetryBudget())
+	if upgrades && !first {
+		c.useHTTP2()
+	}
 	if o.direction == outbound {
 		cb.applyOutlier(c, o.service, o.policy.GetOutlierDetection())
 		cb.applyLoadBalancer(c, o.service, o.policy.GetLoadBalancer(), o.port)

@@ -99,7 +99,7 @@ func (b *Builder) ExtensionConfigs(p *mesh.Proxy, listeners []*result.Resource) 
 	}
 	for _, plugin := range b.wasmPlugins(p, "") {
 		name := b.extensionName(plugin)
-		if config := wasmConfig(plugin, name); config != nil && slices.Contains(names, name) {
+		if config := b.wasmConfig(p, plugin, name); config != nil && slices.Contains(names, name) {
 			if plugin.Spec.GetImagePullSecret() != "" {
 				b.gapOnce(result.Gap{Kind: result.Unmodelled, Object: plugin.Ref(),
 					Text: "imagePullSecret: istiod sends the secret's content with the plugin's config; Secrets are not read, so its bytes are not counted"})
@@ -122,7 +122,7 @@ func (b *Builder) gapOnce(g result.Gap) {
 
 // wasmConfig is the config of a WasmPlugin (Istio pilot/pkg/model/extensions.go);
 // nil if its URL cannot be read.
-func wasmConfig(plugin *snapshot.Config[*extensions.WasmPlugin], name string) *corev3.TypedExtensionConfig {
+func (b *Builder) wasmConfig(p *mesh.Proxy, plugin *snapshot.Config[*extensions.WasmPlugin], name string) *corev3.TypedExtensionConfig {
 	spec := plugin.Spec
 	address, err := url.Parse(spec.GetUrl())
 	if err != nil {
@@ -145,12 +145,14 @@ func wasmConfig(plugin *snapshot.Config[*extensions.WasmPlugin], name string) *c
 		Configuration: configuration,
 		Vm:            &wasmv3.PluginConfig_VmConfig{VmConfig: wasmVM(plugin, address)},
 	}
-	switch spec.GetFailStrategy() {
-	case extensions.FailStrategy_FAIL_OPEN:
+	switch strategy := spec.GetFailStrategy(); {
+	case !b.view.Behaviours.WasmFailurePolicyAll && !(b.view.Behaviours.WasmFailurePolicy && p.Version.AtLeast(1, 25, 0)):
+		config.FailOpen = strategy == extensions.FailStrategy_FAIL_OPEN //nolint:staticcheck // what older proxies read
+	case strategy == extensions.FailStrategy_FAIL_OPEN:
 		config.FailurePolicy = wasmv3.FailurePolicy_FAIL_OPEN
-	case extensions.FailStrategy_FAIL_CLOSE:
+	case strategy == extensions.FailStrategy_FAIL_CLOSE:
 		config.FailurePolicy = wasmv3.FailurePolicy_FAIL_CLOSED
-	case extensions.FailStrategy_FAIL_RELOAD:
+	case strategy == extensions.FailStrategy_FAIL_RELOAD:
 		config.FailurePolicy = wasmv3.FailurePolicy_FAIL_RELOAD
 	}
 	typed := toAny(&httpwasmv3.Wasm{Config: config})

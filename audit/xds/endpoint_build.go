@@ -63,10 +63,10 @@ func (e *endpointSource) throughGateways(groups []localityGroup) []localityGroup
 			weight := scaled(ep.GetLoadBalancingWeight().GetValue(), all.scale)
 			ep.LoadBalancingWeight = wrapperspb.UInt32(weight)
 			gateways := all.into(row.Network, row.Cluster)
-			if e.proxy.Kind == mesh.SidecarProxy {
+			if e.proxy.Kind == mesh.SidecarProxy && e.view.Behaviours.NetworkGatewayPorts {
 				gateways = slices.DeleteFunc(slices.Clone(gateways), func(g networkGateway) bool { return g.port == 0 })
 			}
-			forced := e.proxy.Network == "" && row.Network != "" && len(gateways) > 0
+			forced := e.view.Behaviours.NetworkGatewayReach && e.proxy.Network == "" && row.Network != "" && len(gateways) > 0
 			if !forced && (sameOrEmpty(e.proxy.Network, row.Network) || len(gateways) == 0) {
 				if row.Address != "" && row.Port != 0 {
 					kept.add(row, ep)
@@ -114,7 +114,7 @@ func (e *endpointSource) addGateways(to *localityGroup, weights map[networkGatew
 
 // reachable are the gateways of the proxy's address families.
 func (e *endpointSource) reachable(gateways []networkGateway) []networkGateway {
-	if e.proxy.IPv4 == e.proxy.IPv6 {
+	if e.proxy.IPv4 == e.proxy.IPv6 || !e.view.Behaviours.NetworkGatewayReach {
 		return gateways
 	}
 	var out []networkGateway

@@ -147,7 +147,7 @@ func (b *Builder) httpFilters(s *scope.Scope, p *mesh.Proxy, look *classLookups,
 	}
 	if o.class == outboundClass {
 		if b.dynamicWildcard(o.service) {
-			out = append(out, forwardProxyFilter(dnsCache(o.service.Host, lookupFamily(p.IPs, flags.DualStack))))
+			out = append(out, forwardProxyFilter(dnsCache(o.service.Host, b.forwardProxyFamily(p))))
 		}
 		if allowAnyDynamicDNS(s) {
 			out = append(out, forwardProxyFilter(b.allowAnyDNSCache(p)))

@@ -61,7 +61,9 @@ func (o *outboundBuilder) message(e *listenerEntry, fallThrough []*listenerv3.Fi
 		l.ConnectionBalanceConfig = exactBalance()
 	}
 	if e.bind.toPort {
-		l.MaxConnectionsToAcceptPerSocketEvent = o.maxConnections()
+		if o.view.Behaviours.BoundListenerAccepts {
+			l.MaxConnectionsToAcceptPerSocketEvent = o.maxConnections()
+		}
 	} else {
 		l.BindToPort = wrapperspb.Bool(false)
 	}

@@ -30,10 +30,18 @@ type localitySetting struct {
 	locality *networking.LocalityLoadBalancerSetting
 	zone     *networking.ZoneAwareLoadBalancerSetting
 	forced   bool // failover without outlier detection: traffic distribution
+	// networkFirst: a leading network label puts other networks behind the proxy's own.
+	networkFirst bool
 }
 
-// localitySetting resolves DestinationRule, then traffic distribution, then mesh config.
 func (b *Builder) localitySetting(lb *networking.LoadBalancerSettings, svc *mesh.Service) localitySetting {
+	s := b.writtenLocality(lb, svc)
+	s.networkFirst = b.view.Behaviours.NetworkFailover
+	return s
+}
+
+// writtenLocality resolves DestinationRule, then traffic distribution, then mesh config.
+func (b *Builder) writtenLocality(lb *networking.LoadBalancerSettings, svc *mesh.Service) localitySetting {
 	if z := lb.GetZoneAwareLbSetting(); z != nil && b.view.Behaviours.ZoneAwareLB {
 		return localitySetting{zone: z}
 	}
@@ -115,7 +123,7 @@ func (cb *clusterBuilder) applyLocality(c *cluster, s localitySetting) {
 		return
 	}
 	var groups []localityGroup
-	if len(c.dnsRows) > 0 && len(c.LoadAssignment.Endpoints) > 0 {
+	if cb.view.Behaviours.DNSFailoverPriority && len(c.dnsRows) > 0 && len(c.LoadAssignment.Endpoints) > 0 {
 		groups = []localityGroup{{LocalityLbEndpoints: c.LoadAssignment.Endpoints[0], rows: c.dnsRows}}
 	}
 	s.apply(c.LoadAssignment, groups, cb.proxy, c.OutlierDetection != nil)
@@ -137,7 +145,7 @@ func (s localitySetting) apply(a *endpointv3.ClusterLoadAssignment, groups []loc
 			return
 		}
 		if priority := s.zone.GetFailoverPriority(); len(priority) > 0 {
-			applyPriorityLabels(a, groups, p.Labels, priority)
+			applyPriorityLabels(a, groups, priorityLabels{p.Labels, priority, s.networkFirst})
 		}
 		applyBuckets(a, 3, func(l *corev3.Locality) int { return zoneBucket(here, l, s.zone.GetFailover()) })
 	case s.locality.GetDistribute() != nil:
@@ -145,7 +153,7 @@ func (s localitySetting) apply(a *endpointv3.ClusterLoadAssignment, groups []loc
 	case s.locality != nil && (outlier || s.forced):
 		priority := s.locality.GetFailoverPriority()
 		if len(priority) > 0 {
-			applyPriorityLabels(a, groups, p.Labels, priority)
+			applyPriorityLabels(a, groups, priorityLabels{p.Labels, priority, s.networkFirst})
 		}
 		if len(priority) == 0 || len(s.locality.GetFailover()) > 0 {
 			applyBuckets(a, 5, func(l *corev3.Locality) int { return failoverBucket(here, l, s.locality.GetFailover()) })

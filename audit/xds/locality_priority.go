@@ -72,10 +72,17 @@ func compactPriorities(groups []*endpointv3.LocalityLbEndpoints) {
 	}
 }
 
+// priorityLabels are the labels that a proxy's endpoints are ranked by.
+type priorityLabels struct {
+	proxy        map[string]string
+	labels       []string
+	networkFirst bool // see localitySetting
+}
+
 // applyPriorityLabels splits each locality by how many of the labels, from the
 // first on, its endpoints share with the proxy.
-func applyPriorityLabels(a *endpointv3.ClusterLoadAssignment, groups []localityGroup, proxy map[string]string, labels []string) {
-	if len(proxy) == 0 || len(groups) == 0 {
+func applyPriorityLabels(a *endpointv3.ClusterLoadAssignment, groups []localityGroup, by priorityLabels) {
+	if len(by.proxy) == 0 || len(groups) == 0 {
 		return
 	}
 	var out []*endpointv3.LocalityLbEndpoints
@@ -83,16 +90,16 @@ func applyPriorityLabels(a *endpointv3.ClusterLoadAssignment, groups []localityG
 		if len(g.rows) != len(g.LbEndpoints) {
 			return // istiod fails here (digest PANIC-1)
 		}
-		out = append(out, splitByLabels(g, proxy, labels)...)
+		out = append(out, by.split(g)...)
 	}
 	compactPriorities(out)
 	a.Endpoints = out
 }
 
-func splitByLabels(g localityGroup, proxy map[string]string, labels []string) []*endpointv3.LocalityLbEndpoints {
+func (by priorityLabels) split(g localityGroup) []*endpointv3.LocalityLbEndpoints {
 	byPriority := map[int]*endpointv3.LocalityLbEndpoints{}
 	for i, row := range g.rows {
-		priority := labelPriority(proxy, row.Labels, labels)
+		priority := by.priority(row.Labels)
 		part := byPriority[priority]
 		if part == nil {
 			part = &endpointv3.LocalityLbEndpoints{
@@ -110,10 +117,11 @@ func splitByLabels(g localityGroup, proxy map[string]string, labels []string) []
 	return out
 }
 
-// labelPriority is 0 if the endpoint shares all labels; a label may carry the
+// priority is 0 if the endpoint shares all labels; a label may carry the
 // value to compare with ("name=value"). A leading network label that differs
 // puts the endpoint behind all of the proxy's own network.
-func labelPriority(proxy, endpoint map[string]string, labels []string) int {
+func (by priorityLabels) priority(endpoint map[string]string) int {
+	labels := by.labels
 	names, values := make([]string, len(labels)), map[string]string{}
 	for i, l := range labels {
 		parts := strings.Split(l, "=")
@@ -126,12 +134,12 @@ func labelPriority(proxy, endpoint map[string]string, labels []string) int {
 	for i, name := range names {
 		want, ok := values[name]
 		if !ok {
-			want = proxy[name]
+			want = by.proxy[name]
 		}
 		if want == endpoint[name] {
 			continue
 		}
-		if i == 0 && labels[0] == networkLabel {
+		if i == 0 && by.networkFirst && labels[0] == networkLabel {
 			adjust = len(labels)
 			continue
 		}

@@ -106,7 +106,7 @@ func (b *Builder) serviceGateways(svc *mesh.Service) []networkGateway {
 		if n, err := strconv.Atoi(svc.Labels[gatewayPortLabel]); err == nil {
 			port = n
 		}
-		if svc.Port(port) != nil {
+		if svc.Port(port) != nil || !b.view.Behaviours.NetworkGatewayPorts {
 			out = append(out, networkGateway{network: network, cluster: b.view.Cluster, port: uint32(port)})
 		}
 	} else {

@@ -229,7 +229,7 @@ func (b *Builder) networkFilters(p *mesh.Proxy, class listenerClass, port int, s
 	out = append(out, wasm.network(phaseUnspecified)...)
 	out = append(out, look.tcpStats...)
 	if class == outboundClass && b.dynamicWildcard(service) {
-		out = append(out, sniForwardProxy(dnsCache(service.Host, lookupFamily(p.IPs, b.view.Flags.DualStack)), port))
+		out = append(out, sniForwardProxy(dnsCache(service.Host, b.forwardProxyFamily(p)), port))
 	}
 	return append(out, stack...)
 }

@@ -28,7 +28,7 @@ func (b *Builder) providerTracing(p *mesh.Proxy, provider *meshconfig.MeshConfig
 	case *meshconfig.MeshConfig_ExtensionProvider_Zipkin:
 		name, maxTag = "envoy.tracers.zipkin", set.Zipkin.GetMaxTagLength()
 		if host, cluster, found := b.providerCluster(set.Zipkin.GetService(), set.Zipkin.GetPort()); found {
-			config = zipkinConfig(p, set.Zipkin, host, cluster)
+			config = b.zipkinConfig(p, set.Zipkin, host, cluster)
 		}
 	case *meshconfig.MeshConfig_ExtensionProvider_Datadog:
 		name, maxTag = "envoy.tracers.datadog", set.Datadog.GetMaxTagLength()
@@ -83,7 +83,7 @@ func httpService(uri, cluster string, timeout *durationpb.Duration, headers []*m
 	return service
 }
 
-func zipkinConfig(p *mesh.Proxy, set *meshconfig.MeshConfig_ExtensionProvider_ZipkinTracingProvider, host, cluster string) *tracev3.ZipkinConfig {
+func (b *Builder) zipkinConfig(p *mesh.Proxy, set *meshconfig.MeshConfig_ExtensionProvider_ZipkinTracingProvider, host, cluster string) *tracev3.ZipkinConfig {
 	path := set.GetPath()
 	if path == "" {
 		path = "/api/v2/spans"
@@ -93,7 +93,7 @@ func zipkinConfig(p *mesh.Proxy, set *meshconfig.MeshConfig_ExtensionProvider_Zi
 		TraceId_128Bit:           !set.GetEnable_64BitTraceId(),
 		SharedSpanContext:        wrapperspb.Bool(false),
 	}
-	if p.Version.AtLeast(1, 29, 0) {
+	if b.view.Behaviours.ZipkinCollectorService && p.Version.AtLeast(1, 29, 0) {
 		timeout := set.GetTimeout()
 		if timeout == nil {
 			timeout = &durationpb.Duration{Seconds: 5}
