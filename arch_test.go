@@ -15,7 +15,7 @@ const module = "github.com/mesh-audit/mesh-audit/"
 // ARCHITECTURE.md shows the same table to people.
 var allowed = map[string][]string{
 	"cmd/kubectl-mesh_audit": {"plugin"},
-	"plugin":                 {"audit", "audit/complete", "audit/demo", "audit/load", "audit/overlay", "audit/result", "audit/saved", "audit/snapshot", "audit/verify", "report"},
+	"plugin":                 {"audit", "audit/complete", "audit/demo", "audit/load", "audit/overlay", "audit/result", "audit/revision", "audit/saved", "audit/snapshot", "audit/verify", "report"},
 	"report":                 {"audit/result"},
 	"audit":                  {"audit/diff", "audit/mesh", "audit/result", "audit/scope", "audit/snapshot", "audit/xds"},
 	"audit/verify":           {"audit/mesh", "audit/result", "audit/xds"},
@@ -25,6 +25,7 @@ var allowed = map[string][]string{
 	"audit/mesh":             {"audit/result", "audit/snapshot"},
 	"audit/demo":             {"audit/load"},
 	"audit/complete":         {"audit/load", "audit/result", "audit/snapshot"},
+	"audit/revision":         nil,
 	"audit/overlay":          {"audit/complete", "audit/load", "audit/snapshot"},
 	"audit/load":             {"audit/result", "audit/saved", "audit/snapshot"},
 	"audit/saved":            {"audit/result", "audit/snapshot"},

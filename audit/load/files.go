@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"runtime"
 
@@ -22,7 +23,8 @@ const maxFile = 2 << 30
 // kustomization, a cancelled context); what is wrong with single files and
 // documents is in the Result.
 func Files(ctx context.Context, o Options) (*Result, error) {
-	files, gaps, err := expand(o.Filenames, o.Recursive)
+	from := place{o.Tree}
+	files, gaps, err := from.expand(o.Filenames, o.Recursive)
 	if err != nil {
 		return nil, err
 	}
@@ -32,7 +34,7 @@ func Files(ctx context.Context, o Options) (*Result, error) {
 		if err := ctx.Err(); err != nil {
 			break
 		}
-		data, err := readUnless(ctx, name, o.Stdin)
+		data, err := from.readUnless(ctx, name, o.Stdin)
 		if err != nil {
 			p.result.Gaps = append(p.result.Gaps, unreadable(name, err))
 			continue
@@ -43,12 +45,16 @@ func Files(ctx context.Context, o Options) (*Result, error) {
 			}
 			continue
 		}
+		if bytes.HasPrefix(data, []byte(largeFilePointer)) {
+			p.result.Gaps = append(p.result.Gaps, unreadable(name, errLargeFile))
+			continue
+		}
 		p.parse(name, data)
 	}
 	var kustomizeErr error
 	if o.Kustomize != "" && ctx.Err() == nil {
 		var data []byte
-		if data, kustomizeErr = kustomize(o.Kustomize); kustomizeErr == nil {
+		if data, kustomizeErr = from.kustomize(o.Kustomize); kustomizeErr == nil {
 			p.parse(o.Kustomize, data)
 		}
 	}
@@ -64,6 +70,11 @@ func Files(ctx context.Context, o Options) (*Result, error) {
 	return r, nil
 }
 
+// largeFilePointer begins what Git LFS keeps in a repository instead of a file.
+const largeFilePointer = "version https://git-lfs.github.com/spec/"
+
+var errLargeFile = errors.New("it is a pointer of Git LFS, whose file is not in the repository (\"git lfs pull\" puts it into the work tree)")
+
 // Bytes reads one text, as if it were the file of that name.
 func Bytes(ctx context.Context, name string, data []byte, namespace string) (*Result, error) {
 	p := newParser(ctx, namespace)
@@ -72,14 +83,14 @@ func Bytes(ctx context.Context, name string, data []byte, namespace string) (*Re
 }
 
 // readUnless reads, but gives up when ctx ends: a pipe may never have a writer.
-func readUnless(ctx context.Context, name string, stdin io.Reader) ([]byte, error) {
+func (p place) readUnless(ctx context.Context, name string, stdin io.Reader) ([]byte, error) {
 	type answer struct {
 		data []byte
 		err  error
 	}
 	done := make(chan answer, 1)
 	go func() {
-		data, err := read(name, stdin)
+		data, err := p.read(name, stdin)
 		done <- answer{data, err}
 	}()
 	select {
@@ -90,12 +101,15 @@ func readUnless(ctx context.Context, name string, stdin io.Reader) ([]byte, erro
 	}
 }
 
-func read(name string, stdin io.Reader) ([]byte, error) {
+func (p place) read(name string, stdin io.Reader) ([]byte, error) {
 	if name == Stdin {
 		if stdin == nil {
 			return nil, fmt.Errorf("there is no standard input")
 		}
 		return readAll(stdin)
+	}
+	if p.tree != nil {
+		return fs.ReadFile(p.tree, name)
 	}
 	info, err := os.Stat(name)
 	if err != nil {

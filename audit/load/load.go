@@ -8,6 +8,7 @@ package load
 
 import (
 	"io"
+	"io/fs"
 	"maps"
 	"slices"
 	"time"
@@ -26,6 +27,9 @@ type Options struct {
 	Filenames []string // files, directories, glob patterns, "-" for standard input
 	Recursive bool     // also the directories in a directory
 	Kustomize string   // directory of a kustomization; empty: none
+	// Tree is where the names are looked for, with slashes and from its root;
+	// nil: on the disk.
+	Tree      fs.FS
 	Stdin     io.Reader
 	Namespace string // of objects that carry none; empty: "default"
 }

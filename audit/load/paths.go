@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,10 +19,41 @@ const Stdin = "-"
 
 var extensions = []string{".json", ".yaml", ".yml"}
 
+// place is where names are looked for: a tree, or the disk if that is nil.
+type place struct{ tree fs.FS }
+
+func (p place) stat(name string) (fs.FileInfo, error) {
+	if p.tree != nil {
+		return fs.Stat(p.tree, name)
+	}
+	return os.Stat(name)
+}
+
+func (p place) readDir(name string) ([]fs.DirEntry, error) {
+	if p.tree != nil {
+		return fs.ReadDir(p.tree, name)
+	}
+	return os.ReadDir(name)
+}
+
+func (p place) matches(pattern string) ([]string, error) {
+	if p.tree != nil {
+		return fs.Glob(p.tree, pattern)
+	}
+	return filepath.Glob(pattern)
+}
+
+func (p place) join(dir, name string) string {
+	if p.tree != nil {
+		return path.Join(dir, name)
+	}
+	return filepath.Join(dir, name)
+}
+
 // expand turns what the user named into files, in the order that kubectl reads
 // them. A name that stands for nothing is an error; a directory that cannot be
 // listed is a gap.
-func expand(names []string, recursive bool) (files []string, gaps []result.Gap, err error) {
+func (p place) expand(names []string, recursive bool) (files []string, gaps []result.Gap, err error) {
 	for _, name := range names {
 		switch {
 		case name == Stdin:
@@ -31,12 +63,12 @@ func expand(names []string, recursive bool) (files []string, gaps []result.Gap, 
 		case strings.HasPrefix(name, "http://"), strings.HasPrefix(name, "https://"):
 			return nil, nil, fmt.Errorf("cannot read %s: URLs are not fetched; download it and pass the file, or pipe it to -f -", name)
 		default:
-			matches, err := glob(name)
+			matches, err := p.glob(name)
 			if err != nil {
 				return nil, nil, err
 			}
-			for _, path := range matches {
-				f, g, err := list(path, recursive)
+			for _, match := range matches {
+				f, g, err := p.list(match, recursive)
 				if err != nil {
 					return nil, nil, err
 				}
@@ -53,11 +85,11 @@ func expand(names []string, recursive bool) (files []string, gaps []result.Gap, 
 }
 
 // glob expands a pattern, unless a file has that very name.
-func glob(pattern string) ([]string, error) {
-	if _, err := os.Stat(pattern); !errors.Is(err, fs.ErrNotExist) {
+func (p place) glob(pattern string) ([]string, error) {
+	if _, err := p.stat(pattern); !errors.Is(err, fs.ErrNotExist) {
 		return []string{pattern}, nil
 	}
-	matches, err := filepath.Glob(pattern)
+	matches, err := p.matches(pattern)
 	if err != nil {
 		return nil, fmt.Errorf("pattern %q is not valid: %w", pattern, err)
 	}
@@ -69,44 +101,44 @@ func glob(pattern string) ([]string, error) {
 
 // list returns the files that a path stands for: itself, or those of the
 // directory. Symbolic links to directories below it are not followed.
-func list(path string, recursive bool) (files []string, gaps []result.Gap, err error) {
-	info, err := os.Stat(path)
+func (p place) list(name string, recursive bool) (files []string, gaps []result.Gap, err error) {
+	info, err := p.stat(name)
 	if err != nil || !info.IsDir() {
-		return []string{path}, nil, nil // reading it says what is wrong
+		return []string{name}, nil, nil // reading it says what is wrong
 	}
-	entries, err := os.ReadDir(path)
+	entries, err := p.readDir(name)
 	if err != nil {
-		return nil, []result.Gap{unreadable(path, err)}, nil
+		return nil, []result.Gap{unreadable(name, err)}, nil
 	}
 	for _, e := range entries {
-		sub := filepath.Join(path, e.Name())
+		sub := p.join(name, e.Name())
 		switch {
 		case e.IsDir() && recursive:
-			f, g, err := list(sub, true)
+			f, g, err := p.list(sub, true)
 			if err != nil && !errors.Is(err, errNoFiles) {
 				return nil, nil, err
 			}
 			files, gaps = append(files, f...), append(gaps, g...)
 		case !e.IsDir() && slices.Contains(extensions, filepath.Ext(e.Name())):
-			if linksToDirectory(sub, e) {
+			if p.linksToDirectory(sub, e) {
 				continue
 			}
 			files = append(files, sub)
 		}
 	}
 	if len(files) == 0 && len(gaps) == 0 {
-		return nil, nil, fmt.Errorf("error reading %s: %w", path, errNoFiles)
+		return nil, nil, fmt.Errorf("error reading %s: %w", name, errNoFiles)
 	}
 	return files, gaps, nil
 }
 
 var errNoFiles = errors.New("no files; recognized file extensions are .json, .yaml and .yml (use -R for the directories in it)")
 
-func linksToDirectory(path string, e fs.DirEntry) bool {
+func (p place) linksToDirectory(name string, e fs.DirEntry) bool {
 	if e.Type()&fs.ModeSymlink == 0 {
 		return false
 	}
-	info, err := os.Stat(path)
+	info, err := p.stat(name)
 	return err == nil && info.IsDir()
 }
 
