@@ -16,7 +16,13 @@ import (
 
 const diffLong = `Predict what a change does to every proxy, before it is applied.
 
-Two meshes are compared, base and head: what each proxy loses, gains, or gets with another
+Two meshes are compared, base and head. By default base is the live cluster, and head is
+it with the files of -f and -k laid on it: an object keeps what the API server had set, a
+new one is younger than all others, pods of a changed workload are predicted anew. With
+--base and --head each side can be a directory, a snapshot, a saved report or a git
+revision, whole or laid on the rest of the mesh (--on).
+
+It tells what each proxy loses, gains, or gets with another
 content, judged on filter chains, virtual hosts, cluster types, DestinationRules, endpoints
 and the content of each message, not only on names. Each difference is told once, with the
 proxies it touches, the changed object that causes it, and what callers will see. Then: an
@@ -25,7 +31,17 @@ order of applying that loses no traffic in between, and what the push itself cos
 Exit status: 0 no difference; 1 differences (with --fail-on: a gate trips); 2 wrong usage;
 3 something needed could not be read. It is the same in every format.`
 
-const diffExample = `  # What do the manifests of a branch change?
+const diffExample = `  # What do these files change in the live cluster? (As kubectl diff -f; helm template … | … -f - works)
+  kubectl mesh-audit diff -f manifests/
+
+  # What does this work tree change, compared with main? The rest of the mesh is in a snapshot
+  kubectl mesh-audit diff --base origin/main -f manifests/ -R --on mesh.snap
+
+  # What does an upgrade of istiod change, and what breaks without this Service?
+  kubectl mesh-audit diff --head-istio-version 1.30.3
+  kubectl mesh-audit diff --delete svc/shop/cart
+
+  # What do the manifests of a branch change?
   kubectl mesh-audit diff --base main/ --head branch/
 
   # One proxy, every difference
@@ -80,7 +96,7 @@ func newDiffCommand(g *global) *cobra.Command {
 	f.sides.add(cmd)
 	flags := cmd.Flags()
 	flags.StringVarP(&f.output, "output", "o", "text", "Output format: "+strings.Join(diffFormats, ", "))
-	flags.StringVarP(&f.selector, "selector", "l", "", "Only proxies whose pods have these labels")
+	flags.StringVarP(&f.selector, "selector", "l", "", "Only proxies whose pods have these labels; with --prune: only objects that have them are deleted")
 	flags.StringVar(&f.xdsType, "type", "", "Show only changes of this type: "+strings.Join(result.Types, ", "))
 	flags.StringVar(&f.show, "show", "summary", "How much the text shows: summary or all")
 	flags.BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "Proxies of all namespaces (the default unless -n is given)")
@@ -113,7 +129,14 @@ func (f *diffFlags) toOptions(g *global, args []string) (*diffOptions, error) {
 		}
 		o.gates = append(o.gates, gate)
 	}
-	selected, err := selectionOf(g, args, f.selector, f.allNamespaces)
+	selector := f.selector
+	if f.sides.prune {
+		o.sides.pruned, selector = selector, ""
+		if o.sides.pruned == "" {
+			return nil, usageError("--prune needs -l: the labels of what may be deleted")
+		}
+	}
+	selected, err := selectionOf(g, args, selector, f.allNamespaces)
 	o.selection = selected
 	return o, err
 }

@@ -3,6 +3,7 @@ package plugin
 import (
 	"context"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"slices"
@@ -40,6 +41,8 @@ type inputFlags struct {
 	meshConfig   string
 	setEnv       []string
 	revision     string
+
+	tree fs.FS // where -f and -k are looked for; nil: the disk
 }
 
 func (f *inputFlags) add(cmd *cobra.Command, live bool) {
@@ -162,7 +165,8 @@ func (f *inputFlags) read(ctx context.Context, g *global) (*input, error) {
 
 // savedInput is a saved snapshot with the files that were read too laid on it.
 func savedInput(read *load.Result, overrides snapshot.Overrides) *input {
-	snap := read.Saved.Snapshot
+	whole := *read.Saved.Snapshot
+	snap := &whole
 	overrides = overrides.On(snap.Overrides)
 	if len(read.Objects)+len(read.Unmodelled)+len(read.Gaps) > 0 {
 		snap = overlay.Apply(snap, read, overlay.Options{Overrides: overrides})
@@ -175,8 +179,20 @@ func (f *inputFlags) readFiles(ctx context.Context, g *global) (*load.Result, er
 	if f.demo {
 		return demo.Load(ctx)
 	}
+	read, err := f.loadFiles(ctx, g)
+	if err != nil {
+		return nil, err
+	}
+	if len(read.Objects)+len(read.Unmodelled)+len(read.Diagnostics) == 0 && len(read.Gaps) == 0 && read.Saved == nil {
+		return nil, unreadError(fmt.Errorf("no objects in the input that istiod would read%s", f.hint()))
+	}
+	return read, nil
+}
+
+// loadFiles reads what -f and -k name, which may be nothing for istiod.
+func (f *inputFlags) loadFiles(ctx context.Context, g *global) (*load.Result, error) {
 	read, err := load.Files(ctx, load.Options{
-		Filenames: f.filenames, Recursive: f.recursive, Kustomize: f.kustomize,
+		Filenames: f.filenames, Recursive: f.recursive, Kustomize: f.kustomize, Tree: f.tree,
 		Stdin: g.streams.In, Namespace: g.namespace(),
 	})
 	if err != nil {
@@ -186,9 +202,6 @@ func (f *inputFlags) readFiles(ctx context.Context, g *global) (*load.Result, er
 		if !d.Kept || !g.quiet {
 			fmt.Fprintln(g.streams.ErrOut, diagnosticText(d))
 		}
-	}
-	if len(read.Objects)+len(read.Unmodelled)+len(read.Diagnostics) == 0 && len(read.Gaps) == 0 && read.Saved == nil {
-		return nil, unreadError(fmt.Errorf("no objects in the input that istiod would read%s", f.hint()))
 	}
 	if g.verbose {
 		for _, kind := range slices.Sorted(maps.Keys(read.Ignored)) {

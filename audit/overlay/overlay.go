@@ -9,6 +9,7 @@ package overlay
 
 import (
 	"maps"
+	"math"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,6 +26,7 @@ type Key struct{ Kind, Namespace, Name string }
 // Options are what happens beside laying the files on the mesh.
 type Options struct {
 	Overrides snapshot.Overrides // of the mesh that comes out
+	Assigned  *complete.Assigned // addresses made up for another version of the mesh; nil: none
 	Delete    []Key              // what is taken away with all that hangs on it; what is not there is passed over
 }
 
@@ -35,7 +37,10 @@ func Apply(base *snapshot.Snapshot, files *load.Result, o Options) *snapshot.Sna
 		base: base, tables: tablesOf(base), files: files, young: 1,
 		given: map[Key]bool{}, gone: map[Key]bool{}, goneNamespaces: map[string]bool{},
 		stay: map[Key]int{}, open: map[Key]bool{}, left: map[Key][]*snapshot.Pod{}, templates: map[Key]*snapshot.Pod{},
-		remade: map[Key]bool{}, assigned: complete.NewAssigned(),
+		remade: map[Key]bool{}, assigned: o.Assigned,
+	}
+	if l.assigned == nil {
+		l.assigned = complete.NewAssigned()
 	}
 	for _, t := range l.tables {
 		t.each(func(m *snapshot.Meta) { l.young = max(l.young, m.Created+1) })
@@ -200,7 +205,13 @@ func (l *laying) around() *complete.Around {
 		Addresses: l.addresses,
 		Nodes:     len(l.base.Nodes),
 		Sliced:    l.sliced,
-		Running:   func(kind, namespace, name string) int { return l.stay[Key{kind, namespace, name}] },
+		Running: func(kind, namespace, name string) int {
+			k := Key{kind, namespace, name}
+			if !l.given[k] {
+				return math.MaxInt // base's own, which has what it has
+			}
+			return l.stay[k]
+		},
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/mesh-audit/mesh-audit/audit/load"
 	"github.com/mesh-audit/mesh-audit/audit/snapshot"
 )
 
@@ -109,6 +110,18 @@ func (l *laying) pod(k Key) *snapshot.Pod {
 
 func (l *laying) workload(k Key) *snapshot.Workload {
 	return rows[snapshot.Workload]{&l.base.Workloads, func(r *snapshot.Workload) *snapshot.Meta { return &r.Meta }}.row(k)
+}
+
+// KeysOf lists the objects of files.
+func KeysOf(files *load.Result) []Key {
+	var out []Key
+	for _, o := range files.Objects {
+		out = append(out, keyOf(o))
+	}
+	for i := range files.Unmodelled {
+		out = append(out, metaKey(&files.Unmodelled[i]))
+	}
+	return out
 }
 
 // Keys lists the objects of a mesh for which keep returns true. Of what other

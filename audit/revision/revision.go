@@ -40,6 +40,12 @@ func Open(ctx context.Context, dir string) (*Repo, error) {
 	return r, nil
 }
 
+// Top is the directory of the work tree; an error in a bare repository.
+func (r *Repo) Top(ctx context.Context) (string, error) {
+	out, err := r.git(ctx, "rev-parse", "--show-toplevel")
+	return strings.TrimSuffix(string(out), "\n"), err
+}
+
 // git runs the program and returns what it prints. No hook, pager, prompt or
 // lazy fetch of a partial clone comes of it.
 func (r *Repo) git(ctx context.Context, args ...string) ([]byte, error) {

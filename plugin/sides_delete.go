@@ -1,0 +1,93 @@
+package plugin
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/mesh-audit/mesh-audit/audit/load"
+	"github.com/mesh-audit/mesh-audit/audit/overlay"
+	"github.com/mesh-audit/mesh-audit/audit/snapshot"
+)
+
+// deletions are the objects of --delete and --prune.
+func (c *comparison) deletions(base *snapshot.Snapshot, files *load.Result) ([]overlay.Key, error) {
+	given := map[overlay.Key]bool{}
+	for _, k := range overlay.KeysOf(files) {
+		given[k] = true
+	}
+	var out []overlay.Key
+	if len(c.deleted) > 0 {
+		all := overlay.Keys(base, func(*snapshot.Meta) bool { return true })
+		for _, text := range c.deleted {
+			k, err := findKey(all, text)
+			if err != nil {
+				return nil, err
+			}
+			if given[k] {
+				return nil, usageError("--delete %s: it is also among the files", text)
+			}
+			out = append(out, k)
+		}
+	}
+	if c.prune {
+		selector, err := labels.Parse(c.pruned)
+		if err != nil {
+			return nil, usageError("-l %q: %w", c.pruned, err)
+		}
+		for _, k := range overlay.Keys(base, func(m *snapshot.Meta) bool { return selector.Matches(labels.Set(m.Labels)) }) {
+			if !given[k] {
+				out = append(out, k)
+			}
+		}
+	}
+	return out, nil
+}
+
+// findKey finds the object that KIND/NAMESPACE/NAME, or KIND/NAME of a cluster-
+// scoped one, names: kinds as kubectl takes them, in any case, as plural or short.
+func findKey(all []overlay.Key, text string) (overlay.Key, error) {
+	parts := strings.Split(text, "/")
+	if len(parts) < 2 || len(parts) > 3 || parts[0] == "" || parts[len(parts)-1] == "" {
+		return overlay.Key{}, usageError("--delete %q: use KIND/NAMESPACE/NAME (KIND/NAME if it is cluster-scoped)", text)
+	}
+	namespace, name := "", parts[len(parts)-1]
+	if len(parts) == 3 {
+		namespace = parts[1]
+	}
+	for _, k := range all {
+		if k.Namespace == namespace && k.Name == name && isKind(k.Kind, parts[0]) {
+			return k, nil
+		}
+	}
+	return overlay.Key{}, usageError("--delete %s: the base has no such object (pods and endpoints go with what makes them)", text)
+}
+
+// shortKinds are the short names that kubectl knows.
+var shortKinds = map[string]string{
+	"ns": "Namespace", "no": "Node", "svc": "Service", "po": "Pod", "cm": "ConfigMap", "deploy": "Deployment", "sts": "StatefulSet",
+	"ds": "DaemonSet", "rs": "ReplicaSet", "cj": "CronJob", "vs": "VirtualService", "dr": "DestinationRule", "se": "ServiceEntry",
+	"we": "WorkloadEntry", "wg": "WorkloadGroup", "gw": "Gateway", "pa": "PeerAuthentication", "ra": "RequestAuthentication",
+	"ap": "AuthorizationPolicy", "telemetry": "Telemetry", "ing": "Ingress.networking.k8s.io",
+}
+
+func isKind(kind, typed string) bool {
+	typed = strings.ToLower(typed)
+	if strings.EqualFold(shortKinds[typed], kind) {
+		return true
+	}
+	kind = strings.ToLower(kind)
+	short, _, _ := strings.Cut(kind, ".")
+	plural := short + "s"
+	switch {
+	case strings.HasSuffix(short, "y") && !strings.HasSuffix(short, "ay"):
+		plural = strings.TrimSuffix(short, "y") + "ies"
+	case strings.HasSuffix(short, "ss"):
+		plural = short + "es"
+	}
+	bare, group, grouped := strings.Cut(typed, ".")
+	if grouped && !strings.HasPrefix(kind, short+"."+group) && !strings.HasSuffix(group, "istio.io") && strings.Contains(kind, ".") {
+		return false
+	}
+	return bare == short || bare == plural
+}
