@@ -193,7 +193,7 @@ func (l *laying) input() *load.Result {
 	}
 	for i := range b.Pods {
 		p := &b.Pods[i]
-		if slices.ContainsFunc(selectors[p.Namespace], func(s map[string]string) bool { return selects(s, p.Labels) }) {
+		if len(p.IPs) > 0 && slices.ContainsFunc(selectors[p.Namespace], func(s map[string]string) bool { return selects(s, p.Labels) }) {
 			add(metaKey(&p.Meta), load.Object{Obj: restorePod(p), Source: p.Source})
 		}
 	}
@@ -288,21 +288,32 @@ func (l *laying) merged(rows *snapshot.Snapshot, overrides snapshot.Overrides) *
 	for i, t := range tablesOf(&out) {
 		t.merge(added[i], l.replaced)
 	}
-	if len(l.gone)+len(l.given) > 0 {
-		out.Unhealthy = maps.Clone(l.base.Unhealthy)
-		for _, m := range l.base.WorkloadEntries {
-			if l.replaced(&m.Meta) {
-				delete(out.Unhealthy, m.Namespace+"/"+m.Name)
-			}
-		}
-		if out.Unhealthy == nil {
-			out.Unhealthy = rows.Unhealthy
-		} else {
-			maps.Copy(out.Unhealthy, rows.Unhealthy)
+	out.Unhealthy = laidOver(l.base.Unhealthy, rows.Unhealthy, l.replaced, l.base.WorkloadEntries)
+	out.Balancers = laidOver(l.base.Balancers, rows.Balancers, l.isGone, l.base.Services)
+	for i := range out.Services { // a status stays as long as the Service is balanced
+		s := &out.Services[i]
+		if key := s.Namespace + "/" + s.Name; l.given[metaKey(&s.Meta)] && s.Spec.Type != corev1.ServiceTypeLoadBalancer && len(rows.Balancers[key]) == 0 {
+			delete(out.Balancers, key)
 		}
 	}
 	out.Gaps = append(slices.Clone(l.base.Gaps), rows.Gaps...)
 	out.Overrides = overrides
 	out.ImplyNamespaces()
 	return &out
+}
+
+// laidOver is what is noted of objects by "namespace/name", without what is
+// gone of the list and with what was added.
+func laidOver[V, S any](noted, added map[string]V, gone func(*snapshot.Meta) bool, list []snapshot.Config[S]) map[string]V {
+	if len(noted) == 0 {
+		return maps.Clone(added)
+	}
+	out := maps.Clone(noted)
+	for i := range list {
+		if m := &list[i].Meta; gone(m) {
+			delete(out, m.Namespace+"/"+m.Name)
+		}
+	}
+	maps.Copy(out, added)
+	return out
 }

@@ -1,6 +1,9 @@
 package saved
 
 import (
+	"maps"
+	"slices"
+
 	"google.golang.org/protobuf/proto"
 	networking "istio.io/api/networking/v1alpha3"
 	corev1 "k8s.io/api/core/v1"
@@ -23,6 +26,7 @@ func (c *coder) mesh(m *Mesh) {
 		meta(c, &v.Meta)
 		optional(c, &v.Spec, func(c *coder, spec *corev1.ServiceSpec) { c.kubernetes(spec) })
 	})
+	balancers(c, &s.Balancers)
 	list(c, &s.Slices, slice)
 	list(c, &s.Pods, pod)
 	list(c, &s.Workloads, workload)
@@ -132,6 +136,31 @@ func truths(c *coder, v *map[string]bool) {
 	*v = map[string]bool{}
 	for key := range set {
 		(*v)[key] = true
+	}
+}
+
+func balancers(c *coder, v *map[string][]string) {
+	type entry struct {
+		service   string
+		addresses []string
+	}
+	var entries []entry
+	if *v != nil {
+		entries = []entry{}
+	}
+	for _, key := range slices.Sorted(maps.Keys(*v)) {
+		entries = append(entries, entry{key, (*v)[key]})
+	}
+	list(c, &entries, func(c *coder, e *entry) {
+		c.text(&e.service)
+		list(c, &e.addresses, (*coder).text)
+	})
+	if !c.reading() || entries == nil {
+		return
+	}
+	*v = map[string][]string{}
+	for _, e := range entries {
+		(*v)[e.service] = e.addresses
 	}
 }
 

@@ -38,6 +38,10 @@ func (b *Builder) Absorb(other *Builder) {
 		s.Unhealthy = map[string]bool{}
 	}
 	maps.Copy(s.Unhealthy, o.Unhealthy)
+	if len(o.Balancers) > 0 && s.Balancers == nil {
+		s.Balancers = map[string][]string{}
+	}
+	maps.Copy(s.Balancers, o.Balancers)
 	b.endpoints = append(b.endpoints, other.endpoints...)
 	b.ingresses.absorb(&other.ingresses)
 }
