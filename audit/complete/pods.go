@@ -130,10 +130,12 @@ func (c *completion) start(pod *corev1.Pod, ips *allocator) {
 	if pod.Status.Phase != "" || pod.Status.PodIP != "" || len(pod.Status.PodIPs) > 0 {
 		return
 	}
-	ip := ips.take()
+	slot := podSlot{target{"Pod", pod.Namespace, pod.Name}, 0}
+	ip := ips.again(c.assigned.pods[slot])
 	if ip == "" {
 		return
 	}
+	c.assigned.pods[slot] = ip
 	if pod.Labels == nil {
 		pod.Labels = map[string]string{}
 	}

@@ -49,7 +49,7 @@ func validate(obj runtime.Object) *problem {
 	case *autoscalingv2.HorizontalPodAutoscaler:
 		return validateAutoscaler(o.Spec.MinReplicas, o.Spec.MaxReplicas)
 	}
-	return nil
+	return validateIstio(obj)
 }
 
 func validateWorkload(number *int32, field string, t *corev1.PodTemplateSpec) *problem {

@@ -39,7 +39,7 @@ func run(args []string) (failed bool, err error) {
 	fs.BoolVar(&r.NamesOnly, "names-only", false, "do not compare parts")
 	fs.BoolVar(&r.Lenient, "lenient", false, "let the judge take configuration that Istio's validation refuses")
 	fs.IntVar(&r.Repeat, "repeat", 6, "how often the judge runs a mesh on which something differs, to find what istiod makes differently")
-	fs.IntVar(&r.Confirm, "confirm", 24, "how often, if only addresses among the domains of virtual hosts differ")
+	fs.IntVar(&r.Confirm, "confirm", 24, "how often, if names or parts still differ")
 	fs.IntVar(&r.Parallel, "parallel", 2*runtime.NumCPU(), "how many meshes at a time; a judge waits half of its time")
 	fs.StringVar(&r.Cache, "cache", filepath.Join(os.TempDir(), "mesh-audit-judge"), "folder for the judge's answers; empty for none")
 	most := fs.Int("max-diffs", 10, "how many differences to print for each mesh")

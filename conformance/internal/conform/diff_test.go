@@ -71,15 +71,3 @@ func TestCompareProxy(t *testing.T) {
 		t.Errorf("unstable parts are compared: %+v", diffs)
 	}
 }
-
-func TestAddressesDiffer(t *testing.T) {
-	with := func(domains ...string) []string { return encoded([]report.Part{{Name: "h:80", Domains: domains}}) }
-	d := Difference{Kind: Parts, Type: "rds", Judge: with("h", "192.0.2.1"), Plugin: with("h", "192.0.2.0/24")}
-	if !addressesDiffer([]Difference{d}) {
-		t.Error("only addresses differ")
-	}
-	d.Plugin = with("h", "other")
-	if addressesDiffer([]Difference{d}) {
-		t.Error("a name differs too")
-	}
-}

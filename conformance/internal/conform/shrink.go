@@ -23,7 +23,7 @@ func (r *Runner) Shrink(res *Result, folder string) (string, error) {
 		return "", err
 	}
 	s := &shrinker{runner: *r, want: res}
-	s.runner.Complete, s.runner.Cache, s.runner.Rules = false, "", nil
+	s.runner.Complete, s.runner.Cache, s.runner.Rules, s.runner.Confirm = false, "", nil, 0
 	docs = s.shrink(docs)
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return "", err
