@@ -300,3 +300,15 @@ spec:
 		t.Errorf("%d proxies, want web's two", n)
 	}
 }
+
+// TestWholeNumbers: 64-bit numbers are written as the API server takes them
+// (schema type integer), not as the text that protocol buffers' JSON has.
+func TestWholeNumbers(t *testing.T) {
+	out := completed(t, `
+apiVersion: networking.istio.io/v1
+kind: DestinationRule
+metadata: {name: a, namespace: x}
+spec: {host: a, trafficPolicy: {loadBalancer: {consistentHash: {useSourceIp: true, maglev: {tableSize: 1009}}}}}
+`)
+	has(t, document(t, out, "DestinationRule", "a"), "tableSize: 1009\n")
+}

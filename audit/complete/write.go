@@ -89,6 +89,7 @@ func encode(obj runtime.Object) ([]byte, error) {
 	if spec, ok := fields["spec"].(map[string]any); ok {
 		if m := specMessage(obj); m != nil {
 			keepRequired(m.ProtoReflect(), spec)
+			writeNumbers(m.ProtoReflect().Descriptor(), spec)
 		}
 	}
 	if status, ok := fields["status"].(map[string]any); ok && len(status) == 0 {
