@@ -23,6 +23,10 @@ import (
 	"github.com/mesh-audit/mesh-audit/report"
 )
 
+// placeholderBytes is the length of the key set that istiod sends while it could
+// not fetch one (Istio pilot/pkg/model/jwks_resolver.go PublicOnlyJwks).
+const placeholderBytes = 426
+
 // inputFlags say where the mesh comes from.
 type inputFlags struct {
 	filenames []string
@@ -41,6 +45,7 @@ type inputFlags struct {
 	meshConfig   string
 	setEnv       []string
 	revision     string
+	jwksBytes    int
 
 	tree fs.FS // where -f and -k are looked for; nil: the disk
 }
@@ -54,6 +59,7 @@ func (f *inputFlags) add(cmd *cobra.Command, live bool) {
 	flags.StringVar(&f.istioVersion, "istio-version", "", "Full Istio version of istiod, for example 1.30.3; default: as found in the input")
 	flags.StringVar(&f.meshConfig, "mesh-config", "", "File with the mesh config (the mesh key of the istio ConfigMap) to use instead of the one found")
 	flags.StringArrayVar(&f.setEnv, "set-env", nil, "KEY=VALUE of an istiod environment variable, on top of those found; may be given several times")
+	flags.IntVar(&f.jwksBytes, "jwks-bytes", placeholderBytes, "Length to assume of each key set that istiod fetches from a jwksUri; default: that of the placeholder it sends until it could")
 	flags.StringVar(&f.revision, "revision", "", "Audit only the proxies of this istiod revision")
 	_ = cmd.MarkFlagFilename("filename", "yaml", "yml", "json", "snap")
 	_ = cmd.MarkFlagDirname("kustomize")
@@ -86,6 +92,9 @@ func (f *inputFlags) validate() error {
 			return usageError("--istio-version: %w", err)
 		}
 	}
+	if f.jwksBytes < 1 {
+		return usageError("--jwks-bytes %d: must be at least 1", f.jwksBytes)
+	}
 	for _, kv := range f.setEnv {
 		if name, _, ok := strings.Cut(kv, "="); !ok || name == "" {
 			return usageError("--set-env %q: must be KEY=VALUE", kv)
@@ -96,7 +105,7 @@ func (f *inputFlags) validate() error {
 
 // overrides turns the flags into what replaces the input's own statements.
 func (f *inputFlags) overrides() (snapshot.Overrides, error) {
-	o := snapshot.Overrides{IstioVersion: f.istioVersion, Revision: f.revision}
+	o := snapshot.Overrides{IstioVersion: f.istioVersion, Revision: f.revision, KeySetBytes: f.jwksBytes}
 	for _, kv := range f.setEnv {
 		name, value, _ := strings.Cut(kv, "=")
 		if o.Env == nil {

@@ -46,12 +46,12 @@ func viewsOf(snap *snapshot.Snapshot, gaps *gaps) []*View {
 	return views
 }
 
-// viewOf reads an istiod's identity: revision, version, flags, namespace.
 // LeadsToIstiod reports a service of the view's own istiod.
 func (v *View) LeadsToIstiod(s *Service) bool {
 	return v.Istiod != nil && s.Kubernetes && s.Namespace == v.Istiod.Namespace && selects(s.Selector, v.Istiod.PodLabels)
 }
 
+// viewOf reads an istiod's identity: revision, version, flags, namespace.
 func viewOf(snap *snapshot.Snapshot, istiod *snapshot.Istiod) *View {
 	view := &View{
 		Istiod: istiod, Revision: DefaultRevision, filter: DefaultRevision,
@@ -84,6 +84,7 @@ func viewOf(snap *snapshot.Snapshot, istiod *snapshot.Istiod) *View {
 	view.Version, view.VersionAssumed = istiodVersion(snap, istiod)
 	view.Flags = FlagsOf(view.Version, env)
 	view.Behaviours = BehavioursOf(view.Version)
+	view.KeySetBytes = snap.Overrides.KeySetBytes
 	return view
 }
 

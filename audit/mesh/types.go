@@ -38,6 +38,7 @@ type View struct {
 	Flags          Flags
 	Behaviours     Behaviours // of Version
 	RootNamespace  string
+	KeySetBytes    int    // length of a key set that istiod fetches; 0: that of its placeholder
 	Domain         string // "cluster.local"
 	Cluster        string // istiod's own CLUSTER_ID, "Kubernetes"
 

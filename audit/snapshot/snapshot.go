@@ -91,6 +91,7 @@ type Overrides struct {
 	MeshConfigYAML string            // text of --mesh-config; empty: as found
 	Env            map[string]string // istiod flags set on top of those found
 	Revision       string            // audit only this istiod's proxies; empty: all
+	KeySetBytes    int               // length of a key set that istiod fetches from a jwksUri; 0: that of its placeholder
 }
 
 // On returns o on top of below: what o says counts, variable by variable.

@@ -100,24 +100,11 @@ func (b *Builder) ExtensionConfigs(p *mesh.Proxy, listeners []*result.Resource) 
 	for _, plugin := range b.wasmPlugins(p, "") {
 		name := b.extensionName(plugin)
 		if config := b.wasmConfig(p, plugin, name); config != nil && slices.Contains(names, name) {
-			if plugin.Spec.GetImagePullSecret() != "" {
-				b.gapOnce(result.Gap{Kind: result.Unmodelled, Object: plugin.Ref(),
-					Text: "imagePullSecret: istiod sends the secret's content with the plugin's config; Secrets are not read, so its bytes are not counted"})
-			}
 			add(config, result.Reason{Rule: "SIZE-27", Object: plugin.Ref(), Text: "the WasmPlugin applies to the proxy"})
 		}
 	}
 	slices.SortStableFunc(out, func(x, y *result.Resource) int { return cmp.Compare(x.Name, y.Name) })
 	return out
-}
-
-// gapOnce adds a gap unless it is there.
-func (b *Builder) gapOnce(g result.Gap) {
-	same := func(h result.Gap) bool { return h.Kind == g.Kind && h.Object == g.Object && h.Text == g.Text }
-	if !slices.ContainsFunc(b.gaps, same) {
-		g.All = true
-		b.gaps = append(b.gaps, g)
-	}
 }
 
 // wasmConfig is the config of a WasmPlugin (Istio pilot/pkg/model/extensions.go);

@@ -18,10 +18,23 @@ import (
 	"github.com/mesh-audit/mesh-audit/audit/mesh"
 )
 
-// unfetchedKeys is as long as the key set that istiod sends while it could not
-// fetch a jwksUri: a public key that fits no private one (Istio
-// pilot/pkg/model/jwks_resolver.go PublicOnlyJwks, 426 bytes).
-var unfetchedKeys = strings.Repeat("k", 426)
+// placeholderBytes is the length of the key set that istiod sends while it could
+// not fetch a jwksUri: a public key that fits no private one (Istio
+// pilot/pkg/model/jwks_resolver.go PublicOnlyJwks).
+const placeholderBytes = 426
+
+// fetchedKeys is as long as a key set that istiod fetches.
+func (b *Builder) fetchedKeys() string {
+	return strings.Repeat("k", cmp.Or(b.view.KeySetBytes, placeholderBytes))
+}
+
+// fetchesKeys reports a rule whose keys istiod fetches and inlines.
+func (b *Builder) fetchesKeys(rules []*security.JWTRule) bool {
+	if mode := b.view.Flags.RemoteJWKS; mode == "hybrid" || mode == "true" || mode == "envoy" {
+		return false
+	}
+	return slices.ContainsFunc(rules, func(r *security.JWTRule) bool { return r.GetJwksUri() != "" && r.GetJwks() == "" })
+}
 
 // jwtFilter checks the tokens of the RequestAuthentications that apply; nil:
 // none does (Istio pilot/pkg/security/authn/policy_applier.go).
@@ -135,7 +148,7 @@ func (b *Builder) setKeys(provider *jwtv3.JwtProvider, rule *security.JWTRule) {
 		keys = ""
 	}
 	if keys == "" {
-		keys = unfetchedKeys
+		keys = b.fetchedKeys()
 	}
 	provider.JwksSourceSpecifier = &jwtv3.JwtProvider_LocalJwks{LocalJwks: &corev3.DataSource{
 		Specifier: &corev3.DataSource_InlineString{InlineString: keys},

@@ -82,7 +82,7 @@ func (b *Builder) Project(proxies []*mesh.Proxy, progress func(done int)) *Proje
 		done += len(byScope[s])
 		progress(done)
 	}
-	out.Gaps = append(b.gaps, b.scoper.Gaps()...)
+	out.Gaps = slices.Concat(b.gaps, b.scoper.Gaps(), b.sizeGaps(proxies))
 	return out
 }
 

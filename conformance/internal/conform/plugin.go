@@ -85,9 +85,9 @@ var (
 	// laterGaps are those of kinds of objects that are modelled later, and of
 	// values in EnvoyFilters that cannot be decoded.
 	laterGaps = regexp.MustCompile(`\.gateway\.networking\.(x-)?k8s\.io is not modelled$|^Ingress.* is not modelled$|^spec\.configPatches`)
-	// otherGaps are of what neither side has in its input: other clusters, and
-	// in which order the proxies connected.
-	otherGaps = regexp.MustCompile(`^the mesh has several networks|\(TRAP-3\)$`)
+	// otherGaps are of what neither side has in its input: other clusters, the
+	// content of Secrets, and in which order the proxies connected.
+	otherGaps = regexp.MustCompile(`^the mesh has several networks|not in the bytes$|\(TRAP-3\)$`)
 )
 
 // parsePrediction reads the plugin's output and resolves every proxy's set.

@@ -1,0 +1,109 @@
+package audit_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mesh-audit/mesh-audit/audit"
+	"github.com/mesh-audit/mesh-audit/audit/complete"
+	"github.com/mesh-audit/mesh-audit/audit/load"
+	"github.com/mesh-audit/mesh-audit/audit/result"
+)
+
+const gatewayWithKeys = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: ingress, namespace: edge}
+spec:
+  selector: {matchLabels: {istio: ingress}}
+  template:
+    metadata: {annotations: {inject.istio.io/templates: gateway}, labels: {istio: ingress, sidecar.istio.io/inject: "true"}}
+    spec: {containers: [{name: istio-proxy, image: auto}]}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: client, namespace: edge}
+spec:
+  selector: {matchLabels: {app: client}}
+  template:
+    metadata: {labels: {app: client, sidecar.istio.io/inject: "true"}}
+    spec: {containers: [{name: c, image: x}]}
+---
+apiVersion: networking.istio.io/v1
+kind: Gateway
+metadata: {name: front, namespace: edge}
+spec:
+  selector: {istio: ingress}
+  servers:
+  - {port: {number: 8080, name: http, protocol: HTTP}, hosts: ["*"]}
+  - {port: {number: 8443, name: https, protocol: HTTPS}, hosts: ["*"], tls: {mode: SIMPLE, credentialName: front}}
+---
+apiVersion: security.istio.io/v1
+kind: RequestAuthentication
+metadata: {name: jwt, namespace: edge}
+spec: {selector: {matchLabels: {istio: ingress}}, jwtRules: [{issuer: a, jwksUri: "https://a.example/keys"}]}
+---
+apiVersion: security.istio.io/v1
+kind: RequestAuthentication
+metadata: {name: inline, namespace: edge}
+spec: {selector: {matchLabels: {istio: ingress}}, jwtRules: [{issuer: b, jwks: "{}"}]}
+---
+apiVersion: extensions.istio.io/v1alpha1
+kind: WasmPlugin
+metadata: {name: plug, namespace: edge}
+spec: {selector: {matchLabels: {app: client}}, url: oci://hub.example/plug, imagePullSecret: pull}
+`
+
+// TestFetchedKeys: a key set of 2000 bytes in place of the placeholder of 426 is
+// 1574 bytes more in the one connection manager of a listener: all lengths
+// around it have two bytes before and after (each message is longer than 127
+// and shorter than 16384).
+func TestFetchedKeys(t *testing.T) {
+	size := func(keySet int) (int64, *result.Audit) {
+		r, err := load.Bytes(t.Context(), "mesh.yaml", []byte(gatewayWithKeys), "")
+		if err != nil || len(r.Diagnostics) > 0 {
+			t.Fatal(err, r.Diagnostics)
+		}
+		complete.Apply(r, complete.Options{})
+		snap := r.Snapshot()
+		snap.Overrides.KeySetBytes = keySet
+		a, err := audit.Run(snap, audit.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range a.Scopes {
+			for _, l := range a.Scopes[i].Resources.LDS {
+				if l.Name == "0.0.0.0_8080" && strings.HasPrefix(a.Scopes[i].Text, "gateways") {
+					return l.Bytes, a
+				}
+			}
+		}
+		t.Fatal("the gateway has no listener")
+		return 0, nil
+	}
+	placeholder, a := size(0)
+	if long, _ := size(2000); long-placeholder != 1574 || placeholder < 128+426 {
+		t.Errorf("%d bytes with the placeholder, %d with 2000 bytes of keys", placeholder, long)
+	}
+	// Each gap of the bytes names the object and the proxies that it touches.
+	want := map[string]string{
+		"assumed RequestAuthentication jwt": "edge/ingress-",
+		"unmodelled Gateway front":          "edge/ingress-",
+		"unmodelled WasmPlugin plug":        "edge/client-",
+	}
+	for _, g := range a.Gaps {
+		id := string(g.Kind) + " " + g.Object.Kind + " " + g.Object.Name
+		if g.Object.Namespace != "edge" {
+			continue
+		}
+		prefix, ok := want[id]
+		if !ok || len(g.Proxies) != 1 || !slices.ContainsFunc(g.Proxies, func(p string) bool { return strings.HasPrefix(p, prefix) }) {
+			t.Errorf("gap %s: %s %v", id, g.Text, g.Proxies)
+		}
+		delete(want, id)
+	}
+	if len(want) > 0 {
+		t.Errorf("no gap: %v", want)
+	}
+}
