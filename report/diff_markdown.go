@@ -9,8 +9,9 @@ import (
 )
 
 // markdownLimit is how long a comment may become: GitHub refuses one of more
-// than 65,536 characters. Bytes are counted, of which there are never fewer.
-const markdownLimit = 65536
+// than 65,536 characters. Bytes are counted, of which there are never fewer;
+// some are left for a marker that the poster puts in front.
+const markdownLimit = 65536 - 64
 
 // Room that is kept for what closes the comment, and what one name may take.
 const (
