@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"istio.io/istio/pilot/pkg/networking/core/route"
 	"istio.io/istio/pkg/test"
 
 	"github.com/mesh-audit/mesh-audit/conformance/internal/mesh"
@@ -17,8 +18,14 @@ import (
 // Visit is called with what each proxy received.
 type Visit func(pod *corev1.Pod, kind string, raw Raw) error
 
+// directBody is the limit that istiod writes into route configurations. It
+// keeps it in a variable which an EnvoyFilter's MERGE changes for all proxies
+// that connect later: every run starts anew.
+var directBody = route.DefaultMaxDirectResponseBodySizeBytes.GetValue()
+
 // Run starts a server with the mesh and connects one proxy after the other.
 func Run(m *mesh.Mesh, visit Visit) error {
+	route.DefaultMaxDirectResponseBodySizeBytes.Value = directBody
 	var failed error
 	err := test.Wrap(func(t test.Failer) {
 		s := startServer(t, m)
