@@ -34,8 +34,9 @@ type recording struct {
 	} `json:"sizes"`
 }
 
-// bytesVary are the meshes whose bytes istiod itself does not make the same
-// every time; names and parts are compared all the same.
+// bytesVary are the meshes of older lines whose bytes istiod itself does not
+// make the same every time (1.31's recordings say which); names and parts are
+// compared all the same.
 var bytesVary = map[string]string{
 	"seed-0004": "a Service exported to nobody that a VirtualService pulls in gets its endpoints, and so its SANs, or not, at random",
 	"seed-0060": "as in seed-0004",
@@ -63,7 +64,7 @@ func TestOracle(t *testing.T) {
 			if which == "demo" && line != "1.31" { // without an istiod that tells its version
 				args = []string{"--istio-version", line}
 			}
-			want := compareRecording(t, unzip(t, file), mesh, bytesVary[which] != "", args...)
+			want := compareRecording(t, unzip(t, file), mesh, line != "1.31" && bytesVary[which] != "", args...)
 			if want.IstioVersion != line || want.Module == "" {
 				t.Errorf("recorded with %q, Istio %q", want.Module, want.IstioVersion)
 			}
@@ -74,8 +75,8 @@ func TestOracle(t *testing.T) {
 // TestRegressions does so for small meshes that were once predicted wrongly.
 func TestRegressions(t *testing.T) {
 	files, err := filepath.Glob("../testdata/regressions/*.yaml")
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d regressions, %v", len(files), err)
 	}
 	for _, mesh := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(mesh), ".yaml"), func(t *testing.T) {

@@ -20,12 +20,11 @@ type Visit func(pod *corev1.Pod, kind string, raw Raw) error
 
 // directBody is the limit that istiod writes into route configurations. It
 // keeps it in a variable which an EnvoyFilter's MERGE changes for all proxies
-// that connect later: every run starts anew.
+// that connect later: here every proxy finds it as it was.
 var directBody = route.DefaultMaxDirectResponseBodySizeBytes.GetValue()
 
 // Run starts a server with the mesh and connects one proxy after the other.
 func Run(m *mesh.Mesh, visit Visit) error {
-	route.DefaultMaxDirectResponseBodySizeBytes.Value = directBody
 	var failed error
 	err := test.Wrap(func(t test.Failer) {
 		s := startServer(t, m)
@@ -43,6 +42,7 @@ func Run(m *mesh.Mesh, visit Visit) error {
 
 // runProxy connects one proxy and hands on what it received.
 func runProxy(s *server, m *mesh.Mesh, pod *corev1.Pod, visit Visit) error {
+	route.DefaultMaxDirectResponseBodySizeBytes.Value = directBody
 	c, err := newClient(pod, m.Config)
 	if err != nil {
 		return err
