@@ -25,7 +25,7 @@ const (
 	seesNoHost      = "503 UH (no endpoint)"
 	seesNoChain     = "connection closed (no filter chain matches)"
 	seesNoListener  = "connection refused (nothing listens)"
-	seesPassthrough = "passthrough: plaintext to the original address, without the mesh's policy"
+	seesPassthrough = "passthrough: forwarded as it is to the original address, without the mesh's routes, policy or mTLS"
 	seesReset       = "connection reset: passthrough sends plaintext, the service demands STRICT mTLS"
 	seesBlackHole   = "connection closed by outboundTrafficPolicy REGISTRY_ONLY"
 	seesBlackHole7  = "502 by outboundTrafficPolicy REGISTRY_ONLY"
