@@ -108,6 +108,7 @@ func (o *options) random() (bool, error) {
 			fmt.Printf("%s: %v\n", file, err)
 			continue
 		}
+		first, bad := done, wrong
 		for n, tries := 0, 0; n < o.each && tries < 6*o.each && done < o.most; tries++ {
 			e, err := edit(string(text), r)
 			if err != nil {
@@ -141,6 +142,7 @@ func (o *options) random() (bool, error) {
 				}
 			}
 		}
+		fmt.Printf("%s: %d edits, %d predicted\n", filepath.Base(file), done-first, done-first-(wrong-bad))
 	}
 	fmt.Printf("%d edits, %d predicted, %d not; %d more were refused by Istio's validation\n", done, done-wrong, wrong, refused)
 	return wrong == 0, nil
