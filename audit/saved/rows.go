@@ -96,6 +96,7 @@ func overrides(c *coder, o *snapshot.Overrides) {
 	c.text(&o.MeshConfigYAML)
 	c.set(&o.Env)
 	c.word(&o.Revision)
+	c.int(&o.KeySetBytes)
 }
 
 // configs codes a list of one of Istio's kinds.

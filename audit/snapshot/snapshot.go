@@ -98,7 +98,7 @@ type Overrides struct {
 func (o Overrides) On(below Overrides) Overrides {
 	out := Overrides{
 		IstioVersion: cmp.Or(o.IstioVersion, below.IstioVersion), MeshConfigYAML: cmp.Or(o.MeshConfigYAML, below.MeshConfigYAML),
-		Env: maps.Clone(below.Env), Revision: cmp.Or(o.Revision, below.Revision),
+		Env: maps.Clone(below.Env), Revision: cmp.Or(o.Revision, below.Revision), KeySetBytes: cmp.Or(o.KeySetBytes, below.KeySetBytes),
 	}
 	if out.Env == nil {
 		out.Env = o.Env
