@@ -27,7 +27,8 @@ func (c *cluster) loadDemo(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("complete --demo: %w", err)
 	}
-	return c.create(ctx, out)
+	// 10.96.0.1 is the API server's own.
+	return c.create(ctx, bytes.ReplaceAll(out, []byte("10.96.0."), []byte("10.97.0.")))
 }
 
 // create creates the objects of a YAML stream with their status: namespaces
@@ -91,6 +92,15 @@ func (c *cluster) createOne(ctx context.Context, mapper meta.RESTMapper, o *unst
 	var client dynamic.ResourceInterface = c.dynamic.Resource(mapping.Resource)
 	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
 		client = c.dynamic.Resource(mapping.Resource).Namespace(o.GetNamespace())
+	}
+	owners := o.GetOwnerReferences()
+	for i := range owners {
+		if owners[i].UID == "" {
+			owners[i].UID = "not-known" // files do not tell it; the API server wants one
+		}
+	}
+	if len(owners) > 0 {
+		o.SetOwnerReferences(owners)
 	}
 	status, has := o.Object["status"]
 	made, err := client.Create(ctx, o, metav1.CreateOptions{})

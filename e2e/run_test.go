@@ -23,7 +23,7 @@ type outcome struct {
 // on the PATH.
 func command(t testing.TB, kubeconfig string, args ...string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), bin("kubectl"), args...)
+	cmd := exec.Command(bin("kubectl"), args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "HOME="+t.TempDir(),
 		"PATH="+strings.Join([]string{filepath.Dir(plugin()), filepath.Join(root, "e2e", "bin"), os.Getenv("PATH")}, ":"))
 	return cmd
