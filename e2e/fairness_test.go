@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -96,8 +97,8 @@ func TestFairness(t *testing.T) {
 		_ = small.kube.FlowcontrolV1().PriorityLevelConfigurations().Delete(ctx, level.Name, metav1.DeleteOptions{})
 	})
 	stop := crowd(t, kubeconfig)
+	time.AfterFunc(4*time.Second, stop)
 	o := audit(t, kubeconfig, "scope", "-o", "json", "--api-stats")
-	stop()
 	rejected := 0
 	for _, m := range regexp.MustCompile(`priority level mesh-audit-tiny \(FlowSchema mesh-audit-squeezed\): served \d+, rejected (\d+)`).FindAllStringSubmatch(o.stderr, -1) {
 		n, _ := strconv.Atoi(m[1])

@@ -13,13 +13,17 @@ import (
 // server tells what served or rejected a request. Where they may not be read,
 // the UIDs are told.
 type fairness struct {
-	once  sync.Once
-	names map[string]string // by UID
+	mu    sync.Mutex
+	names map[string]string // by UID; empty until they could be read
 }
 
 // flowNames returns the names of a priority level and a FlowSchema.
 func (l *live) flowNames(ctx context.Context, f flow) (level, schema string) {
-	l.fairness.once.Do(func() { l.fairness.names = l.readFlowNames(ctx) })
+	l.fairness.mu.Lock()
+	defer l.fairness.mu.Unlock()
+	if len(l.fairness.names) == 0 { // a server that rejects may have rejected this, too
+		l.fairness.names = l.readFlowNames(ctx)
+	}
 	name := func(uid string) string {
 		if known := l.fairness.names[uid]; known != "" {
 			return known
