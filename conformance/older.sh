@@ -76,4 +76,7 @@ done
 if ! grep -q nsAnnotations "$istio/pilot/pkg/serviceregistry/serviceentry/conversion.go"; then
   sed -i '/m.inheritDistribution(o)/d' internal/mesh/emulate.go
 fi
+if grep -q 'GatewayClass .*"v1beta1"' "$istio/pkg/config/schema/gvr/resources.gen.go"; then
+  sed -i 's,sigs.k8s.io/gateway-api/apis/v1",sigs.k8s.io/gateway-api/apis/v1beta1",' internal/judge/server.go
+fi
 go mod tidy -e >/dev/null 2>&1 || true

@@ -19,6 +19,7 @@ type Behaviours struct {
 	LocalityLabel                bool // EDS-8: the label topology.istio.io/locality is read
 	DNSFailoverPriority          bool // EDS-8: failoverPriority has an effect on clusters that resolve by DNS
 	NetworkFailover              bool // EDS-8: a leading network label in failoverPriority puts other networks behind the proxy's own
+	EntryHostCluster             bool // SIZE-10: the endpoint that is a ServiceEntry's host has the cluster's name
 	EntryEndpointNames           bool // SIZE-10: endpoints that a ServiceEntry lists, or its host, have its name and namespace
 	ServiceEntryVisibility       bool // VIS-4: meshConfig.serviceEntryVisibility is obeyed
 	ExactHostLookup              bool // SC-10: egress hosts that are all exact are looked up, not matched
@@ -37,6 +38,7 @@ type Behaviours struct {
 	ZipkinCollectorService bool // SIZE-15: proxies of 1.29 on get the Zipkin collector as an HTTP service
 
 	CustomAuthzByProvider bool // SIZE-18: rules of CUSTOM policies are named after their provider
+	HTTPInspectorAlone    bool // SIZE-13: an outbound listener with an HTTP inspector has a TLS inspector only if a chain matches server names
 	BoundListenerAccepts  bool // FLAG-60: outbound listeners that bind to their port have the limit of accepted connections too
 	ConnectionSettings    bool // SIZE-15: ProxyConfig.connectionSettings is obeyed
 
@@ -82,9 +84,11 @@ var behaviours = []behaviour{
 	{"EDS-8", []Version{{1, 29, 0, ""}}, func(b *Behaviours) { b.LocalityLabel = true }},
 	{"EDS-8", []Version{{1, 30, 0, ""}}, func(b *Behaviours) { b.DNSFailoverPriority = true }},
 	{"EDS-8", []Version{{1, 31, 0, ""}}, func(b *Behaviours) { b.NetworkFailover = true }},
+	{"SIZE-10", []Version{{1, 26, 0, ""}}, func(b *Behaviours) { b.EntryHostCluster = true }},
 	{"SIZE-10", []Version{{1, 30, 0, ""}}, func(b *Behaviours) { b.EntryEndpointNames = true }},
 	{"CDS-4", []Version{{1, 31, 0, ""}}, func(b *Behaviours) { b.DynamicDNSFamily = true }},
 	{"SIZE-7", []Version{{1, 28, 0, ""}}, func(b *Behaviours) { b.UpgradeBeforePool = true }},
+	{"SIZE-13", []Version{{1, 25, 0, ""}}, func(b *Behaviours) { b.HTTPInspectorAlone = true }},
 	{"FLAG-60", []Version{{1, 28, 0, ""}}, func(b *Behaviours) { b.BoundListenerAccepts = true }},
 	{"SIZE-27", []Version{{1, 25, 0, ""}}, func(b *Behaviours) { b.WasmFailurePolicy = true }},
 	{"SIZE-27", []Version{{1, 29, 0, ""}}, func(b *Behaviours) { b.WasmFailurePolicyAll = true }},

@@ -91,7 +91,10 @@ func (v *View) entryRows(s *Service, workloads []*workloadInstance) []Endpoint {
 // the host itself.
 func (v *View) hostRows(s *Service, ports []*networking.ServicePort) []Endpoint {
 	var out []Endpoint
-	backend := &Backend{Cluster: v.Cluster, TLSMode: tlsDisabled}
+	backend := &Backend{TLSMode: tlsDisabled}
+	if v.Behaviours.EntryHostCluster {
+		backend.Cluster = v.Cluster
+	}
 	if v.Behaviours.EntryEndpointNames {
 		backend.Namespace, backend.Workload = s.Namespace, s.ObjectName
 	}

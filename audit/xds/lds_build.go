@@ -129,11 +129,13 @@ func (o *outboundBuilder) options(c *httpChain, listener string, port int) hcmOp
 
 // inspect adds the inspectors that the chains' matches need.
 func (o *outboundBuilder) inspect(l *listenerv3.Listener, chains []*chain) {
-	if slices.ContainsFunc(chains, func(c *chain) bool { return len(c.sni) > 0 || c.dynamicSNI }) {
+	sniffs := slices.ContainsFunc(chains, func(c *chain) bool { return len(c.alpn) > 0 })
+	if slices.ContainsFunc(chains, func(c *chain) bool { return len(c.sni) > 0 || c.dynamicSNI }) ||
+		sniffs && !o.view.Behaviours.HTTPInspectorAlone {
 		l.ListenerFilters = append(l.ListenerFilters, tlsInspector)
 	}
 	l.ListenerFiltersTimeout = durationpb.New(0)
-	if slices.ContainsFunc(chains, func(c *chain) bool { return len(c.alpn) > 0 }) {
+	if sniffs {
 		l.ListenerFilters = append(l.ListenerFilters, httpInspector)
 		l.ListenerFiltersTimeout = o.view.Config.GetProtocolDetectionTimeout()
 	}

@@ -72,6 +72,7 @@ func kubeObjects(m *mesh.Mesh) []runtime.Object {
 	}
 	for name, controller := range classes {
 		out = append(out, &gateway.GatewayClass{
+			TypeMeta:   metav1.TypeMeta{APIVersion: gateway.GroupVersion.String(), Kind: "GatewayClass"},
 			ObjectMeta: metav1.ObjectMeta{Name: name},
 			Spec:       gateway.GatewayClassSpec{ControllerName: gateway.GatewayController(controller)},
 		})
