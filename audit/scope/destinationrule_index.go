@@ -20,6 +20,7 @@ type ruleIndex struct {
 	exported  map[string]*ruleSet // by the rule's namespace, not private to it
 	rootLocal *ruleSet            // private ones of the root namespace
 	written   []writtenRule       // as written, for explain
+	named     map[string]bool     // namespaces that some exportTo names
 }
 
 // ruleSet holds rules by host; a host has several only where they do not merge.
@@ -45,7 +46,7 @@ type writtenRule struct {
 }
 
 func indexRules(view *mesh.View) *ruleIndex {
-	x := &ruleIndex{root: view.RootNamespace, local: map[string]*ruleSet{}, exported: map[string]*ruleSet{}, rootLocal: newRuleSet()}
+	x := &ruleIndex{root: view.RootNamespace, local: map[string]*ruleSet{}, exported: map[string]*ruleSet{}, rootLocal: newRuleSet(), named: map[string]bool{}}
 	for _, cfg := range view.DestinationRules {
 		x.written = append(x.written, writtenRule{&cfg.Meta, withFullHost(cfg, view), ruleExportTo(cfg.Spec)})
 	}
@@ -54,6 +55,9 @@ func indexRules(view *mesh.View) *ruleIndex {
 	privateByDefault := slices.Contains(view.Config.GetDefaultDestinationRuleExportTo(), exportPrivate)
 	for _, w := range x.written {
 		ns := w.meta.Namespace
+		for _, e := range w.exportTo {
+			x.named[e] = true
+		}
 		if w.usableAtHome() {
 			x.local[ns] = x.local[ns].orNew()
 			x.local[ns].merge(w, enhanced)

@@ -27,6 +27,7 @@ type Scoper struct {
 	plains  map[plainKey]*Service
 	imports map[importsKey]*imports
 	common  map[source]*imported // of namespaces that are like others
+	commons map[*imported]*Common
 
 	gateways       gatewayMemo
 	orderDependent map[string]bool // namespaces whose routers are (TRAP-3)
@@ -38,7 +39,7 @@ func NewScoper(view *mesh.View, rec Recorder) *Scoper {
 		view: view, rec: rec, explains: Explains(rec), memo: map[Key]*Scope{},
 		visible: newVisibility(view), sidecars: indexSidecars(view), virtualServices: indexVirtualServices(view),
 		rules: indexRules(view), keys: indexKeys(view),
-		plains: map[plainKey]*Service{}, imports: map[importsKey]*imports{}, common: map[source]*imported{}, orderDependent: map[string]bool{},
+		plains: map[plainKey]*Service{}, imports: map[importsKey]*imports{}, common: map[source]*imported{}, commons: map[*imported]*Common{}, orderDependent: map[string]bool{},
 	}
 }
 

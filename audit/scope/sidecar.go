@@ -59,6 +59,7 @@ type imports struct {
 	*imported
 	policy *networking.OutboundTrafficPolicy
 	rules  map[string]foundRules // DestinationRules by host name; hosts without one are absent
+	alike  *Common               // with the scopes of other namespaces; nil: with none
 }
 
 // imported is the part of imports that namespaces may share.
@@ -118,13 +119,18 @@ func (s *Scoper) importsOf(from source, cfg *sidecarConfig, ns string) *imports 
 			s.common[from] = s.importFor(from, cfg, ns)
 		}
 		in.imported = s.common[from]
+		in.alike = s.commonFor(in.imported, ns)
 	} else {
 		in.imported = s.importFor(from, cfg, ns)
 	}
 	if from == fromSidecar {
 		in.policy = s.outboundPolicy(cfg)
 	}
-	in.rules = s.selectRules(ns, in.services)
+	if in.alike != nil {
+		in.rules = in.alike.rules
+	} else {
+		in.rules = s.selectRules(ns, in.services)
+	}
 	s.imports[key] = in
 	return in
 }

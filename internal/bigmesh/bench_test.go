@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"io"
+	"os"
 	"syscall"
 	"testing"
 	"time"
@@ -178,4 +179,41 @@ func BenchmarkWhole(b *testing.B) {
 			}
 		}
 	})
+}
+
+// BenchmarkFile is BenchmarkWhole for the file that BIGMESH_FILE names, stage by
+// stage in one go: for profiles of meshes that are too large for the others.
+func BenchmarkFile(b *testing.B) {
+	file := os.Getenv("BIGMESH_FILE")
+	if file == "" {
+		b.Skip("BIGMESH_FILE is not set")
+	}
+	stages := map[string]time.Duration{}
+	for b.Loop() {
+		start := cpu(b)
+		stage := func(name string) {
+			now := cpu(b)
+			stages[name] += now - start
+			start = now
+		}
+		r, err := load.Files(b.Context(), load.Options{Filenames: []string{file}})
+		if err != nil {
+			b.Fatal(err)
+		}
+		stage("load")
+		complete.Apply(r, complete.Options{})
+		stage("complete")
+		snap := r.Snapshot()
+		r = nil
+		stage("snapshot")
+		a := audited(b, snap)
+		stage("run")
+		if err := report.Scope(io.Discard, a, report.ScopeOptions{}); err != nil {
+			b.Fatal(err)
+		}
+		stage("report")
+	}
+	for name, used := range stages {
+		b.ReportMetric(used.Seconds()/float64(b.N), name+"-cpu-s/op")
+	}
 }
