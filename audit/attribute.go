@@ -14,70 +14,74 @@ import (
 // counted once: to the one service that a resource, or its part, is sent for,
 // else to the remainder.
 type ledger struct {
-	services  map[fanKey]*result.Service
+	services  map[mesh.HostNamespace]*result.Service
 	remainder map[string]*result.Remainder
 }
 
-type fanKey struct{ host, namespace string }
-
 func newLedger() *ledger {
-	return &ledger{services: map[fanKey]*result.Service{}, remainder: map[string]*result.Remainder{}}
+	return &ledger{services: map[mesh.HostNamespace]*result.Service{}, remainder: map[string]*result.Remainder{}}
 }
 
 // account is what bytes are counted to: a service's host name, or where that
 // is empty a name of the remainder.
 type account struct{ host, rest string }
 
-// entry is what the proxies of a scope have on one account.
+// entry is what the proxies of a scope have of the remainder under one name.
 type entry struct {
 	total   int64 // bytes over all proxies
 	proxies int
 	shared  bool // all proxies of the scope have it
 }
 
-type entries map[account]*entry
+type entries map[string]*entry
 
-func (e entries) add(to account, bytes int64) *entry {
-	if e[to] == nil {
-		e[to] = &entry{}
+func (e entries) add(rest string, bytes int64) *entry {
+	if e[rest] == nil {
+		e[rest] = &entry{}
 	}
-	e[to].total += bytes
-	return e[to]
+	e[rest].total += bytes
+	return e[rest]
 }
 
-// add counts a scope's proxies: what they share, and what each group has beside
-// it, is without, or has in other sizes.
-func (l *ledger) add(view *mesh.View, s *xds.ScopeResult) {
-	proxies, kind := 0, ""
-	for _, g := range s.Groups {
-		proxies += g.Proxies
-		kind = g.Kind
+// add counts a view's proxies: what those of a scope share, and what each group
+// has beside it, is without, or has in other sizes.
+func (l *ledger) add(view *mesh.View, p *xds.Projection) {
+	services := make([]*result.Service, len(p.Services))
+	for i, name := range p.Services {
+		services[i] = l.service(view, name)
 	}
-	sums := entries{}
-	for _, t := range result.Types {
-		for _, r := range *s.Resources.Of(t) {
-			for to, bytes := range divide(t, kind, r) {
-				sums.add(to, bytes*int64(proxies)).shared = true
+	counted := make([]int, len(services)) // the last scope of which the proxies were counted, from 1
+	for i, s := range p.Scopes {
+		proxies, kind := 0, ""
+		for _, g := range s.Groups {
+			proxies += g.Proxies
+			kind = g.Kind
+		}
+		rest := entries{}
+		for _, fan := range s.Fans {
+			for j, id := range fan.Services {
+				services[id].Total += fan.Bytes[j] * int64(proxies)
+				if counted[id] != i+1 {
+					counted[id] = i + 1
+					services[id].Proxies += proxies
+				}
+			}
+			if fan.Rest != 0 {
+				e := rest.add(restOf(fan.Type, kind), fan.Rest*int64(proxies))
+				e.shared, e.proxies = true, proxies
 			}
 		}
-	}
-	for _, e := range sums {
-		e.proxies = proxies
-	}
-	for _, g := range s.Groups {
-		sums.addOwn(g)
-		sums.adjust(s, g)
-	}
-	for to, e := range sums {
-		if to.host == "" {
-			l.addRest(to.rest, e)
-		} else {
-			l.addService(view, fanKey{to.host, s.NamespaceOf(to.host)}, e)
+		for _, g := range s.Groups {
+			rest.addOwn(g)
+			l.adjust(view, rest, s, g)
+		}
+		for name, e := range rest {
+			l.addRest(name, e)
 		}
 	}
 }
 
-// divide tells what the bytes of a shared resource are for.
+// divide tells what the bytes of a shared resource are for, as its list's Fan does.
 func divide(xdsType, kind string, r *result.Resource) map[account]int64 {
 	if r.Service != "" {
 		return map[account]int64{{host: r.Service}: r.Bytes}
@@ -116,31 +120,38 @@ func restOf(xdsType, kind string) string {
 
 // addOwn counts what a group has beside its scope.
 func (e entries) addOwn(g *xds.GroupResult) {
-	own := map[account]int64{}
+	own := map[string]int64{}
 	for _, t := range result.Types {
-		to := account{rest: result.RestInbound}
+		name := result.RestInbound
 		if t == "ecds" {
-			to.rest = result.RestExtensions
+			name = result.RestExtensions
 		}
 		for _, r := range *g.Resources.Of(t) {
-			own[to] += r.Bytes
+			own[name] += r.Bytes
 		}
 	}
-	for to, bytes := range own {
-		if known := e.add(to, bytes*int64(g.Proxies)); !known.shared {
+	for name, bytes := range own {
+		if known := e.add(name, bytes*int64(g.Proxies)); !known.shared {
 			known.proxies += g.Proxies
 		}
 	}
 }
 
 // adjust counts what a group is without and what weighs otherwise for it.
-func (e entries) adjust(s *xds.ScopeResult, g *xds.GroupResult) {
+func (l *ledger) adjust(view *mesh.View, rest entries, s *xds.ScopeResult, g *xds.GroupResult) {
 	n := int64(g.Proxies)
+	count := func(to account, bytes int64) {
+		if to.host == "" {
+			rest.add(to.rest, bytes)
+		} else {
+			l.service(view, mesh.HostNamespace{Host: to.host, Namespace: s.NamespaceOf(to.host)}).Total += bytes
+		}
+	}
 	for _, t := range result.Types {
 		list := *s.Resources.Of(t)
 		for _, name := range *g.Without.Of(t) {
 			for to, bytes := range divide(t, g.Kind, named(list, name)) {
-				e.add(to, -bytes*n)
+				count(to, -bytes*n)
 			}
 		}
 		for _, resized := range *g.Resized.Of(t) {
@@ -149,7 +160,7 @@ func (e entries) adjust(s *xds.ScopeResult, g *xds.GroupResult) {
 			if r.Service == "" {
 				to.rest = restOf(t, g.Kind)
 			}
-			e.add(to, (resized.Bytes-r.Bytes)*n)
+			count(to, (resized.Bytes-r.Bytes)*n)
 		}
 	}
 }
@@ -160,19 +171,19 @@ func named(list []*result.Resource, name string) *result.Resource {
 	return list[i]
 }
 
-func (l *ledger) addService(view *mesh.View, key fanKey, e *entry) {
-	f := l.services[key]
+// service is the entry of a service; without namespace: of a host that is none.
+func (l *ledger) service(view *mesh.View, name mesh.HostNamespace) *result.Service {
+	f := l.services[name]
 	if f == nil {
-		f = &result.Service{Host: key.host, Namespace: key.namespace}
-		if svc := view.Service(key.host, key.namespace); svc != nil {
+		f = &result.Service{Host: name.Host, Namespace: name.Namespace}
+		if svc := view.Service(name.Host, name.Namespace); svc != nil {
 			f.Ref, f.Headless, f.Istiod = svc.Ref, svc.Headless(), view.LeadsToIstiod(svc)
-			rows := view.Endpoints.Of(key.host, key.namespace)
+			rows := view.Endpoints.Of(name.Host, name.Namespace)
 			f.Addresses, f.MTLS = distinctAddresses(rows), mtlsOf(view, rows)
 		}
-		l.services[key] = f
+		l.services[name] = f
 	}
-	f.Proxies += e.proxies
-	f.Total += e.total
+	return f
 }
 
 func (l *ledger) addRest(name string, e *entry) {

@@ -164,8 +164,8 @@ func (a *assembly) add(view *mesh.View, p *xds.Projection, reasons []result.Reas
 			s.Scope.Uses = a.uses(s)
 		}
 		a.out.Scopes = append(a.out.Scopes, s.Scope)
-		a.ledger.add(view, s)
 	}
+	a.ledger.add(view, p)
 }
 
 // finish tells the proxies and the totals, and sorts all lists.

@@ -32,8 +32,10 @@ type Builder struct {
 	listeners     listenerMemo
 	inboundShapes map[string]*inboundShape
 	configTexts   map[*meshconfig.ProxyConfig]string // what listeners read of them
-	memo          *clusterMemo                       // clusters and load assignments; nil: none built yet
-	discovered    map[*result.Resource][]string      // extension configs that a listener refers to
+	commons       map[commonKey]*commonLists
+	fans          fanIndex
+	memo          *clusterMemo                  // clusters and load assignments; nil: none built yet
+	discovered    map[*result.Resource][]string // extension configs that a listener refers to
 	digests       digests
 }
 

@@ -77,6 +77,9 @@ func discoveredConfigs(l *listenerv3.Listener) []string {
 // given its listeners: WasmPlugins and what EnvoyFilters add (SIZE-27; Istio
 // pilot/pkg/networking/core/extension_config_builder.go), sorted by name.
 func (b *Builder) ExtensionConfigs(p *mesh.Proxy, listeners []*result.Resource) []*result.Resource {
+	if len(b.discovered) == 0 {
+		return nil
+	}
 	var names []string
 	for _, l := range listeners {
 		names = append(names, b.discovered[l]...)

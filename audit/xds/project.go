@@ -16,14 +16,16 @@ import (
 // Projection is what the proxies of one istiod revision get. Its ids are
 // local: the facade renumbers them for the whole mesh.
 type Projection struct {
-	Scopes []*ScopeResult
-	Gaps   []result.Gap
+	Scopes   []*ScopeResult
+	Services []mesh.HostNamespace // that Fans name; without namespace: no service of the scope
+	Gaps     []result.Gap
 }
 
 // ScopeResult is one scope with its groups.
 type ScopeResult struct {
 	result.Scope
 	Groups []*GroupResult
+	Fans   []TypeFan // what its resources weigh for each service
 	scope  *scope.Scope
 }
 
@@ -82,6 +84,7 @@ func (b *Builder) Project(proxies []*mesh.Proxy, progress func(done int)) *Proje
 		done += len(byScope[s])
 		progress(done)
 	}
+	out.Services = b.fans.names
 	out.Gaps = slices.Concat(b.gaps, b.scoper.Gaps(), b.sizeGaps(proxies))
 	return out
 }
@@ -90,12 +93,10 @@ func (b *Builder) Project(proxies []*mesh.Proxy, progress func(done int)) *Proje
 // a single proxy's difference.
 type shared struct {
 	result.Resources
-	listeners []*Listener            // same order as Resources.LDS; nil for a router
-	byAddress map[string][]*Listener // those that the proxy with the address does not get
-	sizings   map[sizingKey]*sizing
-	routeUses map[string]int
+	listeners *listeners // nil for a router
 	counts    result.Counts
 	bytes     result.Bytes
+	fans      []TypeFan
 }
 
 // sizingKey is what the bytes of a scope's listeners depend on.
@@ -122,7 +123,7 @@ type groupKey struct{ namespace, workload, own, sizing, without string }
 
 func (b *Builder) projectScope(s *scope.Scope, members []*mesh.Proxy) *ScopeResult {
 	sh := b.share(s, members[0])
-	out := &ScopeResult{scope: s}
+	out := &ScopeResult{Fans: sh.fans, scope: s}
 	out.Resources = sh.Resources
 	out.By, out.Text = describe(s)
 	own := map[string]*ownPart{}
@@ -150,41 +151,59 @@ func (b *Builder) projectScope(s *scope.Scope, members []*mesh.Proxy) *ScopeResu
 
 // share builds what all proxies of the scope get, with p as their representative.
 func (b *Builder) share(s *scope.Scope, p *mesh.Proxy) *shared {
-	sh := &shared{routeUses: map[string]int{}, byAddress: map[string][]*Listener{}, sizings: map[sizingKey]*sizing{}}
-	sh.CDS = b.OutboundClusters(s, p)
-	sh.EDS = b.LoadAssignments(s, p, sh.CDS)
+	sh := &shared{}
+	common := b.common(s, p)
+	if common.clusters == nil {
+		clusters := b.OutboundClusters(s, p)
+		common.clusters, common.endpoints = b.listOf(s, clusters), b.listOf(s, b.LoadAssignments(s, p, clusters))
+	}
+	sh.use("cds", common.clusters)
+	sh.use("eds", common.endpoints)
 	if nds := b.NameTable(s, p); nds != nil {
-		sh.NDS = []*result.Resource{nds}
+		sh.use("nds", b.listOf(s, []*result.Resource{nds}))
 	}
-	route := b.SidecarRoute
-	var names []string
 	if s.Kind == mesh.RouterProxy {
-		route = b.GatewayRoute
-		sh.LDS, names = b.GatewayListeners(s, p)
+		list, names := b.GatewayListeners(s, p)
+		sortByName(list)
+		sh.use("lds", b.listOf(s, list))
+		slices.Sort(names)
+		sh.use("rds", b.routesOf(s, p, slices.Compact(names), b.GatewayRoute))
 	} else {
-		sh.listeners = b.OutboundListeners(s, p)
-		slices.SortStableFunc(sh.listeners, func(x, y *Listener) int { return cmp.Compare(x.Name, y.Name) })
-		for _, l := range sh.listeners {
-			sh.LDS = append(sh.LDS, &l.Resource)
-			if l.OwnAddress != "" {
-				sh.byAddress[l.OwnAddress] = append(sh.byAddress[l.OwnAddress], l)
-			}
-			names = append(names, l.Routes...)
-			for _, r := range l.Routes {
-				sh.routeUses[r]++
-			}
+		key := listenersKey{b.listenerKeyOf(s, p), ownSizesOf(p)}
+		sh.listeners = common.listeners[key]
+		if sh.listeners == nil {
+			sh.listeners = b.listenersOf(s, b.OutboundListeners(s, p))
+			common.listeners[key] = sh.listeners
 		}
+		sh.use("lds", sh.listeners.list)
+		sh.use("rds", b.routesOf(s, p, sh.listeners.names, b.SidecarRoute))
 	}
-	slices.Sort(names)
-	for _, name := range slices.Compact(names) {
-		if r := route(s, p, name); r != nil {
-			sh.RDS = append(sh.RDS, r)
-		}
-	}
-	sh.ECDS = b.ExtensionConfigs(p, sh.LDS)
-	sortResources(&sh.Resources)
-	sh.count()
+	extensions := b.ExtensionConfigs(p, sh.LDS)
+	sortByName(extensions)
+	sh.use("ecds", b.listOf(s, extensions))
 	return sh
+}
+
+// routesOf makes the route configurations of the names that there are any of.
+func (b *Builder) routesOf(s *scope.Scope, p *mesh.Proxy, names []string, route func(*scope.Scope, *mesh.Proxy, string) *result.Resource) *list {
+	var out []*result.Resource
+	for _, name := range names {
+		if r := route(s, p, name); r != nil {
+			out = append(out, r)
+		}
+	}
+	sortByName(out)
+	return b.listOf(s, out)
+}
+
+// use takes a list in as that of a type.
+func (sh *shared) use(xdsType string, l *list) {
+	*sh.Of(xdsType) = l.resources
+	*sh.counts.Of(xdsType) = len(l.resources)
+	*sh.bytes.Of(xdsType) = l.bytes
+	sh.counts.Endpoints += l.endpoints
+	sh.bytes.Total += l.bytes
+	sh.fans = append(sh.fans, TypeFan{xdsType, l.fan})
 }
 
 // inbound builds what a proxy has beside the scope's.
@@ -195,7 +214,9 @@ func (b *Builder) inbound(s *scope.Scope, p *mesh.Proxy, sh *shared) result.Reso
 		own.EDS = without(b.LoadAssignments(s, p, own.CDS), sh.EDS)
 		own.LDS = b.InboundListeners(s, p)
 		own.ECDS = without(b.ExtensionConfigs(p, own.LDS), sh.ECDS)
-		sortResources(&own)
+		for _, t := range result.Types {
+			sortByName(*own.Of(t))
+		}
 	}
 	return own
 }
@@ -205,18 +226,6 @@ func without(own, shared []*result.Resource) []*result.Resource {
 	return slices.DeleteFunc(own, func(r *result.Resource) bool {
 		return slices.ContainsFunc(shared, func(have *result.Resource) bool { return have.Name == r.Name })
 	})
-}
-
-func (sh *shared) count() {
-	for _, t := range result.Types {
-		n, size := sh.counts.Of(t), sh.bytes.Of(t)
-		for _, r := range *sh.Of(t) {
-			*n++
-			*size += r.Bytes
-			sh.counts.Endpoints += r.Endpoints
-		}
-		sh.bytes.Total += *size
-	}
 }
 
 // group tells p's counts and bytes: the scope's, plus its own, less what it is
@@ -234,33 +243,36 @@ func (sh *shared) group(p *mesh.Proxy, own *ownPart) (*GroupResult, groupKey) {
 			g.add(t, r.Bytes)
 		}
 	}
-	weighs := sh.sizingFor(p)
-	g.Resized.LDS = weighs.resized
-	g.add("lds", weighs.growth)
-	if len(p.IPs) > 0 {
-		sh.drop(g, sh.byAddress[p.IPs[0]])
+	weighs := &sizing{}
+	if sh.listeners != nil {
+		weighs = sh.listeners.sizingFor(p)
+		g.Resized.LDS = weighs.resized
+		g.add("lds", weighs.growth)
+		if len(p.IPs) > 0 {
+			sh.drop(g, sh.listeners.byAddress[p.IPs[0]])
+		}
 	}
 	without := append(append(slices.Clip(g.Without.LDS), ""), g.Without.RDS...)
 	return g, groupKey{g.Namespace, g.Workload, own.text, weighs.text, strings.Join(without, "\x00")}
 }
 
 // sizingFor tells which listeners weigh otherwise for a proxy.
-func (sh *shared) sizingFor(p *mesh.Proxy) *sizing {
+func (ls *listeners) sizingFor(p *mesh.Proxy) *sizing {
 	key := sizingKey{}
-	if i := slices.IndexFunc(sh.listeners, func(l *Listener) bool { return l.shape != nil }); i >= 0 {
-		key = sh.listeners[i].shape.sizingKey(p)
+	if i := slices.IndexFunc(ls.all, func(l *Listener) bool { return l.shape != nil }); i >= 0 {
+		key = ls.all[i].shape.sizingKey(p)
 	}
-	known := sh.sizings[key]
+	known := ls.sizings[key]
 	if known == nil {
 		known = &sizing{}
-		for _, l := range sh.listeners {
+		for _, l := range ls.all {
 			if bytes := l.BytesFor(p); bytes != l.Bytes {
 				known.resized = append(known.resized, result.Resized{Name: l.Name, Bytes: bytes})
 				known.growth += bytes - l.Bytes
 				known.text += fmt.Sprintf("%q %d,", l.Name, bytes)
 			}
 		}
-		sh.sizings[key] = known
+		ls.sizings[key] = known
 	}
 	return known
 }
@@ -288,7 +300,7 @@ func (sh *shared) drop(g *GroupResult, listeners []*Listener) {
 // pod's own address refer to: its proxy does not subscribe to them.
 func (sh *shared) dropRoutes(g *GroupResult, lost map[string]int) {
 	for _, name := range slices.Sorted(maps.Keys(lost)) {
-		if lost[name] < sh.routeUses[name] {
+		if lost[name] < sh.listeners.routeUses[name] {
 			continue
 		}
 		i, ok := slices.BinarySearchFunc(sh.RDS, name, func(r *result.Resource, n string) int { return cmp.Compare(r.Name, n) })
@@ -376,8 +388,6 @@ func describe(s *scope.Scope) (result.Ref, string) {
 	return result.Ref{}, "default scope"
 }
 
-func sortResources(r *result.Resources) {
-	for _, t := range result.Types {
-		slices.SortStableFunc(*r.Of(t), func(x, y *result.Resource) int { return cmp.Compare(x.Name, y.Name) })
-	}
+func sortByName(list []*result.Resource) {
+	slices.SortStableFunc(list, func(x, y *result.Resource) int { return cmp.Compare(x.Name, y.Name) })
 }
