@@ -5,7 +5,7 @@ TOOL    := $(GO) tool -modfile=tools/go.mod
 PKGS    := ./...
 
 .DEFAULT_GOAL := help
-.PHONY: dist e2e e2e-build vuln help build demo test race lint vet tidy generate check-generate check conformance conformance-build conformance-full conformance-record clean
+.PHONY: bench dist e2e e2e-build vuln help build demo test race lint vet tidy generate check-generate check conformance conformance-build conformance-full conformance-record clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-19s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -83,6 +83,16 @@ conformance-full: conformance-build ## Compare on $(FULL) random meshes with fre
 
 conformance-record: ## Record the judge's answers for the ordinary tests (testdata/oracle, testdata/regressions); LINE=1.28.10 COPY=... for an older Istio
 	conformance/record.sh 1 $(SEEDS) $(LINE) $(COPY)
+
+BENCH     ?= .
+BENCHTIME ?= 2x
+
+bench: ## Run the benchmarks of every stage on large meshes, and istiod's own generators on the same meshes
+	$(GO) test -run - -bench '$(BENCH)' -benchmem -benchtime $(BENCHTIME) ./internal/bigmesh
+	mkdir -p bin && $(GO) build -trimpath -o bin/bigmesh ./internal/bigmesh/cmd
+	cd conformance && CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/generate
+	for shape in open scoped; do bin/bigmesh -shape $$shape -o bin/$$shape.json && \
+	  conformance/bin/generate -f bin/$$shape.json -sample 30 -predicted $$(bin/bigmesh -shape $$shape -measure) || exit 1; done
 
 clean:
 	rm -rf bin dist conformance/bin e2e/bin

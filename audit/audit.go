@@ -20,6 +20,9 @@ type Options struct {
 	// Details asks for what only a comparison needs: the digests of contents,
 	// and what the scopes depend on.
 	Details bool
+	// Brief leaves out what a table does not show: the input's objects and the
+	// parts of sidecars' route configurations. With Details it has no effect.
+	Brief bool
 	// Progress is called as proxies are finished; nil: not at all.
 	Progress func(done, total int)
 }
@@ -58,8 +61,10 @@ func Run(snap *snapshot.Snapshot, o Options) (*result.Audit, error) {
 	}
 	out.Gaps = append(append(out.Gaps, snap.Gaps...), m.Gaps...)
 	var err error
-	if out.Objects, err = snap.Objects(); err != nil {
-		return nil, err
+	if o.Brief = o.Brief && !o.Details; !o.Brief {
+		if out.Objects, err = snap.Objects(); err != nil {
+			return nil, err
+		}
 	}
 	a := &assembly{out: out, ledger: newLedger()}
 	if o.Details {
@@ -81,6 +86,9 @@ func Run(snap *snapshot.Snapshot, o Options) (*result.Audit, error) {
 		builder := xds.New(view, scope.NewScoper(view, rec), rec)
 		if o.Details {
 			builder.DigestContents()
+		}
+		if o.Brief {
+			builder.Brief()
 		}
 		projection := builder.Project(chosen[i], func(n int) {
 			if o.Progress != nil {

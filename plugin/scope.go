@@ -150,6 +150,7 @@ func (o *scopeOptions) report(g *global, in *input) error {
 	a, err := audit.Run(in.snapshot, audit.Options{
 		Select:   o.selection,
 		Details:  o.details,
+		Brief:    !o.narrowed(),
 		Progress: func(done, total int) { bar.printf("computing: %d of %d proxies", done, total) },
 	})
 	bar.done()

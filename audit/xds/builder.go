@@ -33,6 +33,8 @@ type Builder struct {
 	inboundShapes map[string]*inboundShape
 	configTexts   map[*meshconfig.ProxyConfig]string // what listeners read of them
 	commons       map[commonKey]*commonLists
+	routeFans     map[*result.Resource][]*Fan // of those without parts
+	brief         bool
 	fans          fanIndex
 	memo          *clusterMemo                  // clusters and load assignments; nil: none built yet
 	discovered    map[*result.Resource][]string // extension configs that a listener refers to
@@ -43,6 +45,10 @@ type Builder struct {
 func New(view *mesh.View, scoper *scope.Scoper, rec scope.Recorder) *Builder {
 	return &Builder{view: view, scoper: scoper, rec: rec, routes: newRouteMemo()}
 }
+
+// Brief makes the builder leave out the parts of sidecars' route configurations.
+// Names, bytes and what they are for are the same.
+func (b *Builder) Brief() { b.brief = true }
 
 // DigestContents makes the builder fill in the digests of contents.
 func (b *Builder) DigestContents() { b.digests = true }

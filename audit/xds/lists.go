@@ -150,6 +150,7 @@ type commonKey struct {
 type commonLists struct {
 	clusters, endpoints *list
 	listeners           map[listenersKey]*listeners
+	routes              map[namespaceHostsKey]*namespaceHosts // nil: their hosts depend on each other
 }
 
 // listenersKey is what the outbound listeners of such scopes depend on beside.

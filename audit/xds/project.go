@@ -167,7 +167,7 @@ func (b *Builder) share(s *scope.Scope, p *mesh.Proxy) *shared {
 		sortByName(list)
 		sh.use("lds", b.listOf(s, list))
 		slices.Sort(names)
-		sh.use("rds", b.routesOf(s, p, slices.Compact(names), b.GatewayRoute))
+		sh.useRoutes(b.routesOf(s, p, slices.Compact(names), b.GatewayRoute))
 	} else {
 		key := listenersKey{b.listenerKeyOf(s, p), ownSizesOf(p)}
 		sh.listeners = common.listeners[key]
@@ -176,7 +176,7 @@ func (b *Builder) share(s *scope.Scope, p *mesh.Proxy) *shared {
 			common.listeners[key] = sh.listeners
 		}
 		sh.use("lds", sh.listeners.list)
-		sh.use("rds", b.routesOf(s, p, sh.listeners.names, b.SidecarRoute))
+		sh.useRoutes(b.routesOf(s, p, sh.listeners.names, b.SidecarRoute))
 	}
 	extensions := b.ExtensionConfigs(p, sh.LDS)
 	sortByName(extensions)
@@ -184,16 +184,33 @@ func (b *Builder) share(s *scope.Scope, p *mesh.Proxy) *shared {
 	return sh
 }
 
-// routesOf makes the route configurations of the names that there are any of.
-func (b *Builder) routesOf(s *scope.Scope, p *mesh.Proxy, names []string, route func(*scope.Scope, *mesh.Proxy, string) *result.Resource) *list {
-	var out []*result.Resource
+// routesOf makes the route configurations of the names that there are any of;
+// fans are those of the ones without parts.
+func (b *Builder) routesOf(s *scope.Scope, p *mesh.Proxy, names []string, route func(*scope.Scope, *mesh.Proxy, string) *result.Resource) (l *list, fans []*Fan) {
+	var out, whole []*result.Resource
 	for _, name := range names {
-		if r := route(s, p, name); r != nil {
-			out = append(out, r)
+		r := route(s, p, name)
+		if r == nil {
+			continue
+		}
+		out = append(out, r)
+		if of := b.routeFans[r]; of != nil {
+			fans = append(fans, of...)
+		} else {
+			whole = append(whole, r)
 		}
 	}
 	sortByName(out)
-	return b.listOf(s, out)
+	l = b.listOf(s, out)
+	l.fan = b.listOf(s, whole).fan
+	return l, fans
+}
+
+func (sh *shared) useRoutes(l *list, fans []*Fan) {
+	sh.use("rds", l)
+	for _, f := range fans {
+		sh.fans = append(sh.fans, TypeFan{"rds", f})
+	}
 }
 
 // use takes a list in as that of a type.

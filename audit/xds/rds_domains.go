@@ -28,10 +28,11 @@ type domainNames struct {
 	taken []uint32 // by id: the round in which a virtual host took the domain
 	known []uint32 // by id: the round in which it is some service's own name
 	round uint32
+	lost  bool // a domain or a virtual host of this round gave way to another
 }
 
 // next begins a route configuration.
-func (n *domainNames) next() { n.round++ }
+func (n *domainNames) next() { n.round, n.lost = n.round+1, false }
 
 func (n *domainNames) id(domain string) int32 {
 	id, ok := n.ids[domain]

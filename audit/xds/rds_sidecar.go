@@ -52,7 +52,9 @@ type scopeRoutes struct {
 	listeners map[*scope.EgressListener]*listenerIndex
 	byPort    map[int][]virtualHost
 	byDomain  map[int]map[string]int // positions in byPort by domain
+	lost      map[int]bool           // by port: some host gave way to another
 	attempts  bool
+	common    *commonLists // nil: shared with no other scope
 	reasons   map[*scope.EgressListener]result.ReasonID
 }
 
@@ -78,10 +80,17 @@ func (b *Builder) SidecarRoute(s *scope.Scope, p *mesh.Proxy, name string) *resu
 		return out
 	}
 	b.enterScope(s, p)
-	hosts := b.routeHosts(r)
 	because := b.routeReason(s.EgressFor(r.port, name))
+	patches := b.patchesFor(p)
+	patched := b.patchesRoute(patches, networking.EnvoyFilter_SIDECAR_OUTBOUND, name)
+	if b.brief && !r.sniffed && !patched {
+		out = b.briefRoute(s, p, r)
+		out.Because = append(out.Because, because)
+		return out
+	}
+	hosts := b.routeHosts(r)
 	out.Because = append(b.delegatesOf(hosts), because)
-	if patches := b.patchesFor(p); b.patchesRoute(patches, networking.EnvoyFilter_SIDECAR_OUTBOUND, name) {
+	if patched {
 		rc := b.routeConfiguration(name, hosts)
 		added := b.patchRoutes(rc, patches, networking.EnvoyFilter_SIDECAR_OUTBOUND, nil)
 		out.Name = rc.GetName()
@@ -152,9 +161,12 @@ func (b *Builder) enterScope(s *scope.Scope, p *mesh.Proxy) {
 	}
 	*current = scopeRoutes{
 		scope: s, proxy: p, listeners: map[*scope.EgressListener]*listenerIndex{},
-		byPort: map[int][]virtualHost{}, byDomain: map[int]map[string]int{},
+		byPort: map[int][]virtualHost{}, lost: map[int]bool{}, byDomain: map[int]map[string]int{},
 		attempts: b.proxyHeaders(p, outboundClass).attemptCount,
 		reasons:  map[*scope.EgressListener]result.ReasonID{},
+	}
+	if _, alike := b.commonKeyOf(s, p); alike {
+		current.common = b.common(s, p)
 	}
 }
 
@@ -240,6 +252,7 @@ func (b *Builder) portHosts(r routeName) []virtualHost {
 		port = 0
 	}
 	hosts := b.buildHosts(x, port)
+	current.lost[key] = b.routes.names.lost
 	if key != 0 {
 		current.byPort[key] = hosts
 	}

@@ -79,6 +79,7 @@ func (b *Builder) nameHosts(groups []hostGroup, port int) []virtualHost {
 	add := func(g *hostGroup, host string, svc *scope.Service) {
 		vh := virtualHost{name: hostPort(host, g.port), routes: g.routes, service: svc, by: g.by}
 		if taken[vh.name] {
+			names.lost = true
 			b.tellTaken(g, host)
 			return
 		}
@@ -131,6 +132,7 @@ func (n *domainNames) take(e *expansion) (domains, sorted []string) {
 	if all {
 		return e.domains, e.sorted
 	}
+	n.lost = true
 	for i, d := range e.domains {
 		if kept[i] {
 			domains = append(domains, d)
@@ -171,6 +173,14 @@ func (b *Builder) virtualHostPart(vh *virtualHost) result.Part {
 		part.Service = vh.service.Host
 	}
 	return part
+}
+
+// virtualHostPartBytes is the virtual host's share of its configuration.
+func (b *Builder) virtualHostPartBytes(vh *virtualHost) int64 {
+	if vh.message != nil {
+		return fieldBytes(int64(proto.Size(vh.message)))
+	}
+	return fieldBytes(b.virtualHostBytes(vh))
 }
 
 // virtualHostBytes adds up the length of virtualHostMessage.

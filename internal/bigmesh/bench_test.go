@@ -3,11 +3,19 @@ package bigmesh_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
+	"runtime"
 	"syscall"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/mesh-audit/mesh-audit/audit"
 	"github.com/mesh-audit/mesh-audit/audit/complete"
@@ -87,6 +95,67 @@ func loaded(b *testing.B, text []byte) *load.Result {
 	return r
 }
 
+// BenchmarkYAML decodes the first 2,000 objects of the mesh "files" as YAML: as
+// the loader does, and for comparison merely into the same types, document by
+// document on all processors.
+func BenchmarkYAML(b *testing.B) {
+	var text bytes.Buffer
+	var documents [][]byte
+	for o := range bigmesh.Shapes["files"].Objects() {
+		if len(documents) == 2000 {
+			break
+		}
+		document, err := yaml.Marshal(o)
+		if err != nil {
+			b.Fatal(err)
+		}
+		documents = append(documents, document)
+		text.WriteString("---\n")
+		text.Write(document)
+	}
+	run := func(name string, stage func()) {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			b.SetBytes(int64(text.Len()))
+			start := cpu(b)
+			for b.Loop() {
+				stage()
+			}
+			b.ReportMetric(float64(cpu(b)-start)/float64(b.N)/1e6, "cpu-ms/op")
+		})
+	}
+	run("load", func() { loaded(b, text.Bytes()) })
+	run("parse", func() {
+		var group errgroup.Group
+		group.SetLimit(runtime.GOMAXPROCS(0))
+		for _, document := range documents {
+			group.Go(func() error { return parseInto(document) })
+		}
+		if err := group.Wait(); err != nil {
+			b.Fatal(err)
+		}
+	})
+}
+
+// parseInto decodes a document into the type of its kind.
+func parseInto(document []byte) error {
+	kind := ""
+	for line := range bytes.Lines(document) {
+		if name, ok := bytes.CutPrefix(line, []byte("kind: ")); ok {
+			kind = string(bytes.TrimSpace(name))
+		}
+	}
+	types := map[string]any{
+		"Pod": &corev1.Pod{}, "Service": &corev1.Service{}, "Namespace": &corev1.Namespace{}, "Node": &corev1.Node{}, "ConfigMap": &corev1.ConfigMap{},
+		"Deployment": &appsv1.Deployment{}, "EndpointSlice": &discoveryv1.EndpointSlice{},
+	}
+	into := types[kind]
+	if into == nil {
+		return fmt.Errorf("no type for kind %q", kind)
+	}
+	return yaml.Unmarshal(document, into)
+}
+
 // BenchmarkSnapshot compacts what was loaded, and completes it (in vain).
 func BenchmarkSnapshot(b *testing.B) {
 	each(b, func(b *testing.B, s bigmesh.Shape) func() {
@@ -139,7 +208,7 @@ func BenchmarkRun(b *testing.B) {
 }
 
 func audited(b *testing.B, snap *snapshot.Snapshot) *result.Audit {
-	a, err := audit.Run(snap, audit.Options{})
+	a, err := audit.Run(snap, audit.Options{Brief: true})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -28,10 +28,11 @@ func main() {
 
 // options are the command's flags.
 type options struct {
-	shape  bigmesh.Shape
-	format string
-	out    string
-	files  int
+	shape   bigmesh.Shape
+	format  string
+	out     string
+	files   int
+	measure bool
 }
 
 func parse(args []string) (*options, error) {
@@ -75,6 +76,7 @@ func parse(args []string) (*options, error) {
 	fs.StringVar(&o.format, "format", "json", "json (one object a line) or yaml")
 	fs.StringVar(&o.out, "o", "-", "file, or directory if -files is given; - is standard output")
 	fs.IntVar(&o.files, "files", 0, "spread the objects over so many files in the directory -o")
+	fs.BoolVar(&o.measure, "measure", false, "write nothing; print the processor time that predicting the mesh takes")
 	if err := fs.Parse(args); err != nil {
 		return nil, err
 	}
@@ -88,6 +90,9 @@ func run(args []string) error {
 	o, err := parse(args)
 	if err != nil {
 		return err
+	}
+	if o.measure {
+		return measure(o.shape)
 	}
 	writers, err := o.open()
 	if err != nil {
