@@ -91,8 +91,8 @@ bench: ## Run the benchmarks of every stage on large meshes, and istiod's own ge
 	$(GO) test -run - -bench '$(BENCH)' -benchmem -benchtime $(BENCHTIME) ./internal/bigmesh
 	mkdir -p bin && $(GO) build -trimpath -o bin/bigmesh ./internal/bigmesh/cmd
 	cd conformance && CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/generate
-	for shape in open scoped; do bin/bigmesh -shape $$shape -o bin/$$shape.json && \
-	  conformance/bin/generate -f bin/$$shape.json -sample 30 -predicted $$(bin/bigmesh -shape $$shape -measure) || exit 1; done
+	for shape in open scoped; do bin/bigmesh -shape $$shape -format yaml -o bin/$$shape.yaml && \
+	  conformance/bin/generate -f bin/$$shape.yaml -sample 30 -predicted $$(bin/bigmesh -shape $$shape -measure) || exit 1; done
 
 clean:
 	rm -rf bin dist conformance/bin e2e/bin
