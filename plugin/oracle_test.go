@@ -72,7 +72,8 @@ func TestOracle(t *testing.T) {
 	}
 }
 
-// TestRegressions does so for small meshes that were once predicted wrongly.
+// TestRegressions does so for small meshes that were once predicted wrongly, and
+// for those that set many fields of the API (api-*).
 func TestRegressions(t *testing.T) {
 	files, err := filepath.Glob("../testdata/regressions/*.yaml")
 	if err != nil || len(files) == 0 {
