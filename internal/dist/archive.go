@@ -7,6 +7,7 @@ import (
 	"compress/gzip"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -96,10 +97,10 @@ func tarGzip(files []entry) ([]byte, error) {
 			return nil, err
 		}
 	}
-	if err := w.Close(); err != nil {
+	if err := errors.Join(w.Close(), packed.Close()); err != nil {
 		return nil, err
 	}
-	return out.Bytes(), packed.Close()
+	return out.Bytes(), nil
 }
 
 func zipped(files []entry) ([]byte, error) {
@@ -116,5 +117,8 @@ func zipped(files []entry) ([]byte, error) {
 			return nil, err
 		}
 	}
-	return out.Bytes(), w.Close()
+	if err := w.Close(); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
 }
