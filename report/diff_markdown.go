@@ -33,7 +33,7 @@ func DiffMarkdown(out io.Writer, d *result.Diff) error {
 	m.push()
 	m.gaps()
 	if m.dropped > 0 {
-		m.text.WriteString(fmt.Sprintf("\n%d more entries did not fit here: see `kubectl mesh-audit diff --show all`.\n", m.dropped))
+		fmt.Fprintf(&m.text, "\n%d more entries did not fit here: see `kubectl mesh-audit diff --show all`.\n", m.dropped)
 	}
 	_, err := io.WriteString(out, m.text.String())
 	return err
@@ -46,15 +46,14 @@ type markdown struct {
 	dropped int // entries
 }
 
-// add appends a piece if it fits, and reports whether it did.
-func (m *markdown) add(piece string) bool {
+// add appends a piece if it fits.
+func (m *markdown) add(piece string) {
 	if len(piece) > m.left {
 		m.dropped++
-		return false
+		return
 	}
 	m.left -= len(piece)
 	m.text.WriteString(piece)
-	return true
 }
 
 const detailsEnd = "\n</details>\n"

@@ -70,7 +70,6 @@ const (
 	pushService   = "to proxies that import the service or belong to it"
 	pushEndpoints = "endpoints only, to proxies that import the service"
 	pushHeadless  = "headless: listeners of every sidecar that imports the service"
-	pushNone      = "istiod sends nothing for it"
 )
 
 var namespaced = []string{"EnvoyFilter", "AuthorizationPolicy", "RequestAuthentication", "WasmPlugin", "Telemetry"}
@@ -79,7 +78,7 @@ var namespaced = []string{"EnvoyFilter", "AuthorizationPolicy", "RequestAuthenti
 func (c *comparer) eventOf(i int) *event {
 	in := &c.out.Inputs[i]
 	e := &event{object: objectOf(in.Ref()), kind: in.Ref().Kind}
-	words := pushNone
+	var words string
 	switch {
 	case in.Kind == result.InputVersion, in.Kind == result.InputFlags:
 		e.reconnect = "istiod restarts: every proxy connects afresh and is sent everything"

@@ -244,15 +244,16 @@ func routePort(name string) string { return name[strings.LastIndexByte(name, ':'
 
 // withoutChain says where connections go that a lost chain of a listener took.
 func (v groupView) withoutChain(listener string) string {
-	for _, l := range v.find("lds", listener) {
-		for i := range l.Parts {
-			if m := text(l.Parts[i].Match); m == "default" || m == "" {
-				return v.leadsTo(&l.Parts[i])
-			}
-		}
-		return seesNoChain
+	found := v.find("lds", listener)
+	if len(found) == 0 {
+		return ""
 	}
-	return ""
+	for i := range found[0].Parts {
+		if m := text(found[0].Parts[i].Match); m == "default" || m == "" {
+			return v.leadsTo(&found[0].Parts[i])
+		}
+	}
+	return seesNoChain
 }
 
 // withoutListener says where connections go that a lost outbound listener of a

@@ -15,7 +15,7 @@ apiVersion: networking.istio.io/v1
 kind: VirtualService
 metadata: {name: vs, namespace: a}
 spec:
-  hosts: [reviews, reviews.prod, "*", "10.0.0.1"]
+  hosts: [reviews, reviews.prod, "*.prod.example", "10.0.0.1"]
   gateways: [gw, ./own, other/gw, gw.legacy, gw.legacy.svc.cluster.local, mesh]
   exportTo: [".", b]
   http:
@@ -30,7 +30,7 @@ spec:
 		what      string
 		got, want []string
 	}{
-		{"hosts", vs.Spec.Hosts, []string{"reviews.a.svc.cluster.local", "reviews.prod", "*", "10.0.0.1"}},
+		{"hosts", vs.Spec.Hosts, []string{"reviews.a.svc.cluster.local", "reviews.prod", "*.prod.example", "10.0.0.1"}},
 		{"gateways", vs.Spec.Gateways, []string{"a/gw", "a/own", "other/gw", "legacy/gw", "legacy/gw", "mesh"}},
 		{"exportTo", vs.ExportTo, []string{"a", "b"}},
 		{"match gateways", vs.Spec.Http[0].Match[0].Gateways, []string{"a/gw"}},

@@ -177,11 +177,11 @@ data: {mesh: '{accessLogFile: /dev/stdout}'}
 ---
 {apiVersion: v1, kind: Namespace, metadata: {name: old, labels: {istio-injection: enabled}}}
 ---
-{apiVersion: networking.istio.io/v1, kind: Gateway, metadata: {name: tag, namespace: old, labels: {istio.io/rev: prod}}, spec: {}}
+{apiVersion: networking.istio.io/v1, kind: Gateway, metadata: {name: tag, namespace: old, labels: {istio.io/rev: prod}}, spec: {servers: [{port: {number: 80, name: http, protocol: HTTP}, hosts: ["*"]}]}}
 ---
-{apiVersion: networking.istio.io/v1, kind: Gateway, metadata: {name: canary, namespace: old, labels: {istio.io/rev: canary}}, spec: {}}
+{apiVersion: networking.istio.io/v1, kind: Gateway, metadata: {name: canary, namespace: old, labels: {istio.io/rev: canary}}, spec: {servers: [{port: {number: 80, name: http, protocol: HTTP}, hosts: ["*"]}]}}
 ---
-{apiVersion: networking.istio.io/v1, kind: Gateway, metadata: {name: both, namespace: old}, spec: {}}
+{apiVersion: networking.istio.io/v1, kind: Gateway, metadata: {name: both, namespace: old}, spec: {servers: [{port: {number: 80, name: http, protocol: HTTP}, hosts: ["*"]}]}}
 ---
 `+pod("tagged", "by-namespace", "10.1.0.1", "labels: {a: b}", "", sidecarArgs)+
 		pod("old", "by-annotation", "10.1.0.2", `annotations: {istio.io/rev: canary}`, "", sidecarArgs)+

@@ -59,14 +59,9 @@ kind: ServiceEntry
 metadata: {name: multi, namespace: a}
 spec:
   hosts: [one.example.com, two.example.com]
-  addresses: [10.50.0.1/32, 10.60.0.0/16, junk, "2001:db8::/128"]
+  addresses: [10.50.0.1/32, 10.60.0.0/16, "2001:db8::/128"]
   ports: [{number: 443, name: tls, protocol: tls}, {number: 80, name: http, protocol: thing}]
   resolution: NONE
----
-apiVersion: networking.istio.io/v1
-kind: ServiceEntry
-metadata: {name: bad, namespace: a}
-spec: {hosts: [bad.example.com], addresses: [junk], ports: [{number: 80, name: http, protocol: HTTP}], resolution: STATIC, location: MESH_INTERNAL}
 `)
 	var got []string
 	for _, s := range v.Services {

@@ -137,7 +137,7 @@ func (b *Builder) wasmConfig(p *mesh.Proxy, plugin *snapshot.Config[*extensions.
 	}
 	switch strategy := spec.GetFailStrategy(); {
 	case !b.view.Behaviours.WasmFailurePolicyAll && !(b.view.Behaviours.WasmFailurePolicy && p.Version.AtLeast(1, 25, 0)):
-		config.FailOpen = strategy == extensions.FailStrategy_FAIL_OPEN //nolint:staticcheck // what older proxies read
+		config.FailOpen = strategy == extensions.FailStrategy_FAIL_OPEN
 	case strategy == extensions.FailStrategy_FAIL_OPEN:
 		config.FailurePolicy = wasmv3.FailurePolicy_FAIL_OPEN
 	case strategy == extensions.FailStrategy_FAIL_CLOSE:

@@ -116,7 +116,7 @@ func recorded(t *testing.T, file string) *snapshot.Snapshot {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	r, err := gzip.NewReader(f)
 	if err != nil {
 		t.Fatal(err)
