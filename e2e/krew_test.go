@@ -51,9 +51,6 @@ func TestKrew(t *testing.T) {
 	if o := run("__complete", "mesh-audit", "scope", "-n", "sh"); !strings.Contains(o.stdout, "shop") {
 		t.Errorf("completion of -n sh: %s%s", o.stdout, o.stderr)
 	}
-	if o := run("krew", "uninstall", "mesh-audit"); o.status != 0 {
-		t.Errorf("uninstall: %s", o.stderr)
-	}
 }
 
 // TestManifest: krew's own check of a manifest for its index, which downloads
