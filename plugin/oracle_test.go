@@ -34,15 +34,6 @@ type recording struct {
 	} `json:"sizes"`
 }
 
-// bytesVary are the meshes of older lines whose bytes istiod itself does not
-// make the same every time (1.31's recordings say which); names and parts are
-// compared all the same.
-var bytesVary = map[string]string{
-	"seed-0004": "a Service exported to nobody that a VirtualService pulls in gets its endpoints, and so its SANs, or not, at random",
-	"seed-0060": "as in seed-0004",
-	"seed-0032": "istiod's route cache does not know proxyHeaders.attemptCount: the first proxy to connect decides two bytes of a shared route",
-}
-
 // TestOracle compares the command's answer with the recordings: the names and
 // parts of every resource of every proxy, and its bytes.
 func TestOracle(t *testing.T) {
@@ -64,7 +55,7 @@ func TestOracle(t *testing.T) {
 			if which == "demo" && line != "1.31" { // without an istiod that tells its version
 				args = []string{"--istio-version", line}
 			}
-			want := compareRecording(t, unzip(t, file), mesh, line != "1.31" && bytesVary[which] != "", args...)
+			want := compareRecording(t, unzip(t, file), mesh, args...)
 			if want.IstioVersion != line || want.Module == "" {
 				t.Errorf("recorded with %q, Istio %q", want.Module, want.IstioVersion)
 			}
@@ -86,19 +77,19 @@ func TestRegressions(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			compareRecording(t, answer, mesh, false)
+			compareRecording(t, answer, mesh)
 		})
 	}
 }
 
-func compareRecording(t *testing.T, answer []byte, mesh string, anyBytes bool, args ...string) recording {
+func compareRecording(t *testing.T, answer []byte, mesh string, args ...string) recording {
 	t.Helper()
 	var want recording
 	if err := json.Unmarshal(answer, &want); err != nil {
 		t.Fatal(err)
 	}
 	have := scopeJSON(t, mesh, args...)
-	want.compare(t, have, anyBytes)
+	want.compare(t, have)
 	allAttributed(t, have)
 	return want
 }
@@ -154,7 +145,7 @@ func unzip(t *testing.T, file string) []byte {
 	return data
 }
 
-func (want *recording) compare(t *testing.T, a *result.Audit, anyBytes bool) {
+func (want *recording) compare(t *testing.T, a *result.Audit) {
 	t.Helper()
 	if len(a.Proxies) != len(want.Proxies) {
 		t.Errorf("%d proxies, want %d", len(a.Proxies), len(want.Proxies))
@@ -175,7 +166,7 @@ func (want *recording) compare(t *testing.T, a *result.Audit, anyBytes bool) {
 					sameBytes(sent[s.Name], got[s.Name])
 				}
 			}
-			compareType(t, id+" "+xdsType, got, sent, comparison{shaky: shaky, anyBytes: anyBytes})
+			compareType(t, id+" "+xdsType, got, sent, shaky)
 		}
 	}
 }
@@ -204,32 +195,28 @@ func index(list []*result.Resource) map[string][]*result.Resource {
 	return out
 }
 
-// comparison says what is compared of one type's resources.
-type comparison struct {
-	shaky    map[string]bool // names that istiod does not make the same every time
-	anyBytes bool
-}
-
-func compareType(t *testing.T, where string, have, want map[string][]*result.Resource, c comparison) {
+// compareType compares one type's resources but the shaky names, which istiod
+// does not make the same every time.
+func compareType(t *testing.T, where string, have, want map[string][]*result.Resource, shaky map[string]bool) {
 	t.Helper()
 	for name := range want {
 		switch {
-		case c.shaky[name]:
+		case shaky[name]:
 		case len(have[name]) != len(want[name]):
 			t.Errorf("%s: %d of %s, istiod sends %d", where, len(have[name]), name, len(want[name]))
-		case canonical(have[name], c.anyBytes) != canonical(want[name], c.anyBytes):
-			t.Errorf("%s %s:\n  have %s\n  want %s", where, name, canonical(have[name], c.anyBytes), canonical(want[name], c.anyBytes))
+		case canonical(have[name]) != canonical(want[name]):
+			t.Errorf("%s %s:\n  have %s\n  want %s", where, name, canonical(have[name]), canonical(want[name]))
 		}
 	}
 	for name := range have {
-		if want[name] == nil && !c.shaky[name] {
+		if want[name] == nil && !shaky[name] {
 			t.Errorf("%s: istiod does not send %s", where, name)
 		}
 	}
 }
 
 // canonical is bytes and the compared fields of the parts (result.Part), as text.
-func canonical(list []*result.Resource, anyBytes bool) string {
+func canonical(list []*result.Resource) string {
 	type form struct {
 		Bytes int64
 		Parts []string
@@ -237,9 +224,6 @@ func canonical(list []*result.Resource, anyBytes bool) string {
 	var out []form
 	for _, r := range list {
 		f := form{Bytes: r.Bytes}
-		if anyBytes {
-			f.Bytes = 0
-		}
 		for _, p := range r.Parts {
 			p.Service, p.Matches, p.By, p.Bytes, p.Digest = "", nil, result.Ref{}, 0, 0
 			text, _ := json.Marshal(p)
