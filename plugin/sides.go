@@ -25,6 +25,8 @@ type sideFlags struct {
 	headVersion                 string
 	baseVersion, baseMeshConfig string
 	baseEnv                     []string
+
+	given func(name string) bool // whether the flag is on the command line
 }
 
 // side is one of the two meshes that diff compares: a snapshot that is still to
@@ -39,6 +41,7 @@ type side struct {
 func (f *sideFlags) add(cmd *cobra.Command) {
 	f.input.add(cmd, true)
 	flags := cmd.Flags()
+	f.given = flags.Changed
 	flags.StringVar(&f.base, "base", "", "The mesh before: a directory, a file, a snapshot, a saved ScopeReport (scope -o json --resources --details), else a git revision, with -f and -k paths in it (git:REV is always one); default: --on, or the live cluster")
 	flags.StringVar(&f.head, "head", "", "The mesh after, as for --base; default: base with the files of -f and -k laid on it, or those of the work tree if base is a revision")
 	flags.StringVar(&f.on, "on", "", "The rest of the mesh, on which the files of both sides are laid: a snapshot, a directory, or live")
@@ -61,6 +64,11 @@ func (f *sideFlags) add(cmd *cobra.Command) {
 }
 
 func (f *sideFlags) validate() error {
+	for name, value := range map[string]string{"base": f.base, "head": f.head, "on": f.on} {
+		if value == "" && f.given(name) {
+			return usageError("--%s is empty: name a path, a revision, or leave the flag out", name)
+		}
+	}
 	for name, version := range map[string]string{"--head-istio-version": f.headVersion, "--base-istio-version": f.baseVersion} {
 		if version == "" {
 			continue
@@ -202,6 +210,9 @@ func (c *comparison) whole(ctx context.Context) (base, head side, err error) {
 	if err := c.checkNames(); err != nil {
 		return base, head, err
 	}
+	if err := c.filesHavePlace(); err != nil {
+		return base, head, err
+	}
 	a, b := c.baseRead, c.headRead
 	if a.manifests() && b.manifests() {
 		complete.Pair(a.files, b.files, complete.Options{Overrides: c.forBase}, complete.Options{Overrides: c.forHead})
@@ -248,6 +259,9 @@ func (c *comparison) laidOn(ctx context.Context) (base, head side, err error) {
 	}
 	if err == nil {
 		err = c.checkNames()
+	}
+	if err == nil && c.head != "" {
+		err = c.filesHavePlace()
 	}
 	if err != nil {
 		return base, head, err

@@ -213,6 +213,15 @@ func (c *comparison) checkNames() error {
 	return nil
 }
 
+// filesHavePlace refuses -f and -k where no side is a revision in which they
+// could be paths.
+func (c *comparison) filesHavePlace() error {
+	if c.input.files() && c.baseRead.tree == nil && c.headRead.tree == nil {
+		return usageError("-f and -k are paths in a revision, or make head from base: with %s and %s, which are neither, they have no place", c.baseRead.label, c.headRead.label)
+	}
+	return nil
+}
+
 // readWorkTree reads -f and -k from the disk. Beside a revision, places in
 // files are told from the repository's root, as the revision's are.
 func (c *comparison) readWorkTree(ctx context.Context) (*reading, error) {
@@ -316,7 +325,10 @@ func savedReport(path string) (*result.Audit, error) {
 		return nil, nil
 	}
 	var head struct{ APIVersion, Kind string }
-	if json.Unmarshal(text, &head) != nil || head.Kind != result.KindScopeReport {
+	if err := json.Unmarshal(text, &head); err != nil && bytes.Contains(text[:min(len(text), 4096)], []byte(`"`+result.KindScopeReport+`"`)) {
+		return nil, unreadError(fmt.Errorf("%s: a ScopeReport that is damaged or cut short: %w", path, err))
+	}
+	if head.Kind != result.KindScopeReport {
 		return nil, nil
 	}
 	if head.APIVersion != result.APIVersion {
@@ -325,6 +337,9 @@ func savedReport(path string) (*result.Audit, error) {
 	saved := &result.Audit{}
 	if err := json.Unmarshal(text, saved); err != nil {
 		return nil, unreadError(fmt.Errorf("%s: %w", path, err))
+	}
+	if err := saved.Check(); err != nil {
+		return nil, unreadError(fmt.Errorf("%s: a damaged ScopeReport: %w", path, err))
 	}
 	if len(saved.Proxies) > 0 && len(saved.Objects) == 0 {
 		return nil, unreadError(fmt.Errorf("%s: a ScopeReport without its details cannot be compared: save it with scope -o json --resources --details", path))

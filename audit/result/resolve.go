@@ -2,6 +2,8 @@ package result
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"slices"
 	"strings"
 )
@@ -32,6 +34,54 @@ func (a *Audit) ScopeByID(id string) *Scope {
 	for i := range a.Scopes {
 		if a.Scopes[i].ID == id {
 			return &a.Scopes[i]
+		}
+	}
+	return nil
+}
+
+// Check returns an error if a saved audit does not hold together: a proxy
+// without its group, a group without its scope, proxies without a control plane,
+// a reason that is not in the list, a resource that is null.
+func (a *Audit) Check() error {
+	if len(a.Proxies) > 0 && len(a.Mesh.ControlPlanes) == 0 {
+		return errors.New("mesh.controlPlanes is empty")
+	}
+	scopes, groups := map[string]bool{}, map[string]bool{}
+	for i := range a.Scopes {
+		scopes[a.Scopes[i].ID] = true
+		if err := a.checkResources("scope "+a.Scopes[i].ID, &a.Scopes[i].Resources); err != nil {
+			return err
+		}
+	}
+	for i := range a.Groups {
+		g := &a.Groups[i]
+		groups[g.ID] = true
+		if !scopes[g.Scope] {
+			return fmt.Errorf("group %q is of scope %q, which is not there", g.ID, g.Scope)
+		}
+		if err := a.checkResources("group "+g.ID, &g.Resources); err != nil {
+			return err
+		}
+	}
+	for i := range a.Proxies {
+		if p := &a.Proxies[i]; !groups[p.Group] {
+			return fmt.Errorf("proxy %s/%s is of group %q, which is not there", p.Namespace, p.Name, p.Group)
+		}
+	}
+	return nil
+}
+
+func (a *Audit) checkResources(of string, lists *Resources) error {
+	for _, t := range Types {
+		for i, r := range *lists.Of(t) {
+			if r == nil {
+				return fmt.Errorf("%s: %s[%d] is null", of, t, i)
+			}
+			for _, id := range r.Because {
+				if int(id) >= len(a.Reasons) {
+					return fmt.Errorf("%s: %s %q has reason %d of %d", of, t, r.Name, id, len(a.Reasons))
+				}
+			}
 		}
 	}
 	return nil
