@@ -27,6 +27,10 @@ import (
 // not fetch one (Istio pilot/pkg/model/jwks_resolver.go PublicOnlyJwks).
 const placeholderBytes = 426
 
+// maxKeySetBytes bounds --jwks-bytes: a key set is written into every chain that
+// checks its tokens.
+const maxKeySetBytes = 1 << 20
+
 // inputFlags say where the mesh comes from.
 type inputFlags struct {
 	filenames []string
@@ -92,8 +96,8 @@ func (f *inputFlags) validate() error {
 			return usageError("--istio-version: %w", err)
 		}
 	}
-	if f.jwksBytes < 1 {
-		return usageError("--jwks-bytes %d: must be at least 1", f.jwksBytes)
+	if f.jwksBytes < 1 || f.jwksBytes > maxKeySetBytes {
+		return usageError("--jwks-bytes %d: must be from 1 to %d", f.jwksBytes, maxKeySetBytes)
 	}
 	for _, kv := range f.setEnv {
 		if name, _, ok := strings.Cut(kv, "="); !ok || name == "" {

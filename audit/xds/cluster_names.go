@@ -65,18 +65,19 @@ func parseClusterName(name string) clusterNameParts {
 }
 
 // clusterStatName renders meshConfig.outboundClusterStatName or
-// inboundClusterStatName (Istio pilot/pkg/networking/telemetry).
+// inboundClusterStatName for a cluster (Istio pilot/pkg/networking/telemetry).
 func clusterStatName(pattern string, svc *mesh.Service, host, subset string, port mesh.Port, targetPort int) string {
+	return statName(strings.ReplaceAll(pattern, "%TARGET_PORT%", strconv.Itoa(targetPort)), svc, host, subset, port)
+}
+
+// statName renders all placeholders of such a pattern but %TARGET_PORT%.
+func statName(pattern string, svc *mesh.Service, host, subset string, port mesh.Port) string {
 	short, name := host, host
 	if svc.Kubernetes {
 		short, name = svc.Name+"."+svc.Namespace, svc.Name
 	}
-	out := pattern
-	for _, r := range [][2]string{
-		{"%SERVICE%", short}, {"%SERVICE_NAME%", name}, {"%SERVICE_FQDN%", host}, {"%SUBSET_NAME%", subset},
-		{"%TARGET_PORT%", strconv.Itoa(targetPort)}, {"%SERVICE_PORT%", strconv.Itoa(port.Number)}, {"%SERVICE_PORT_NAME%", port.Name},
-	} {
-		out = strings.ReplaceAll(out, r[0], r[1])
-	}
-	return out
+	return strings.NewReplacer(
+		"%SERVICE%", short, "%SERVICE_NAME%", name, "%SERVICE_FQDN%", host, "%SUBSET_NAME%", subset,
+		"%SERVICE_PORT%", strconv.Itoa(port.Number), "%SERVICE_PORT_NAME%", port.Name,
+	).Replace(pattern)
 }

@@ -290,11 +290,12 @@ func (in *inboundBuilder) tcpFiltersOf(port *inboundPort) []*listenerv3.Filter {
 	return in.networkFilters(in.p, inboundClass, port.port.Number, stack, true, true, nil)
 }
 
-// inboundStatName is the pattern filled in for a port; %TARGET_PORT% stays.
+// inboundStatName is the pattern filled in for a port. %TARGET_PORT% stays: it
+// is for clusters only (BuildInboundStatPrefix, Istio 1.31).
 func inboundStatName(pattern string, port *inboundPort) string {
 	service := port.service
 	if service == nil {
 		service = &mesh.Service{Host: port.host}
 	}
-	return clusterStatName(pattern, service, port.host, "", port.port, 0)
+	return statName(pattern, service, port.host, "", port.port)
 }
