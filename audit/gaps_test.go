@@ -60,14 +60,14 @@ spec: {selector: {matchLabels: {app: client}}, url: oci://hub.example/plug, imag
 // around it have two bytes before and after (each message is longer than 127
 // and shorter than 16384).
 func TestFetchedKeys(t *testing.T) {
-	size := func(keySet int) (int64, *result.Audit) {
+	size := func(keySet int, env map[string]string) (int64, *result.Audit) {
 		r, err := load.Bytes(t.Context(), "mesh.yaml", []byte(gatewayWithKeys), "")
 		if err != nil || len(r.Diagnostics) > 0 {
 			t.Fatal(err, r.Diagnostics)
 		}
 		complete.Apply(r, complete.Options{})
 		snap := r.Snapshot()
-		snap.Overrides.KeySetBytes = keySet
+		snap.Overrides.KeySetBytes, snap.Overrides.Env = keySet, env
 		a, err := audit.Run(snap, audit.Options{})
 		if err != nil {
 			t.Fatal(err)
@@ -82,9 +82,14 @@ func TestFetchedKeys(t *testing.T) {
 		t.Fatal("the gateway has no listener")
 		return 0, nil
 	}
-	placeholder, a := size(0)
-	if long, _ := size(2000); long-placeholder != 1574 || placeholder < 128+426 {
+	placeholder, a := size(0, nil)
+	if long, _ := size(2000, nil); long-placeholder != 1574 || placeholder < 128+426 {
 		t.Errorf("%d bytes with the placeholder, %d with 2000 bytes of keys", placeholder, long)
+	}
+	// In hybrid mode istiod still fetches what no cluster of the mesh leads to.
+	hybrid, told := size(2000, map[string]string{"PILOT_JWT_ENABLE_REMOTE_JWKS": "hybrid"})
+	if hybrid-placeholder != 1574 || !slices.ContainsFunc(told.Gaps, func(g result.Gap) bool { return g.Object.Name == "jwt" }) {
+		t.Errorf("hybrid: %d bytes for %d, gaps %v", hybrid, placeholder, told.Gaps)
 	}
 	// Each gap of the bytes names the object and the proxies that it touches.
 	want := map[string]string{

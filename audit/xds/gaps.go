@@ -29,9 +29,9 @@ func (b *Builder) sizeGaps(proxies []*mesh.Proxy) []result.Gap {
 		}
 	}
 	for _, policy := range b.view.Policies.RequestAuthentications {
-		if b.fetchesKeys(policy.Spec.GetJwtRules()) {
+		if n := b.fetchedSets(policy.Spec.GetJwtRules()); n > 0 {
 			touched(result.Gap{Kind: result.Assumed, Object: policy.Ref(), Text: fmt.Sprintf(
-				"istiod fetches its key set from outside the mesh: taken to be %d bytes (--jwks-bytes)", len(b.fetchedKeys()))}, policy.Namespace, policy.Spec)
+				"key sets that istiod fetches from a jwksUri: %d, taken to be %d bytes in each chain that checks tokens (--jwks-bytes)", n, len(b.fetchedKeys()))}, policy.Namespace, policy.Spec)
 		}
 	}
 	for _, plugin := range b.view.Policies.WasmPlugins {

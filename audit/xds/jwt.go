@@ -28,12 +28,34 @@ func (b *Builder) fetchedKeys() string {
 	return strings.Repeat("k", cmp.Or(b.view.KeySetBytes, placeholderBytes))
 }
 
-// fetchesKeys reports a rule whose keys istiod fetches and inlines.
-func (b *Builder) fetchesKeys(rules []*security.JWTRule) bool {
-	if mode := b.view.Flags.RemoteJWKS; mode == "hybrid" || mode == "true" || mode == "envoy" {
-		return false
+// fetchedSets counts the rules whose keys istiod fetches and inlines.
+func (b *Builder) fetchedSets(rules []*security.JWTRule) (n int) {
+	for _, r := range rules {
+		if _, remote := b.keyCluster(r.GetJwksUri()); r.GetJwksUri() != "" && !remote && (r.GetJwks() == "" || b.remoteKeys()) {
+			n++
+		}
 	}
-	return slices.ContainsFunc(rules, func(r *security.JWTRule) bool { return r.GetJwksUri() != "" && r.GetJwks() == "" })
+	return n
+}
+
+// remoteKeys reports whether proxies fetch keys where they can (FLAG-22).
+func (b *Builder) remoteKeys() bool {
+	mode := b.view.Flags.RemoteJWKS
+	return mode == "hybrid" || mode == "true" || mode == "envoy"
+}
+
+// keyCluster is the cluster from which a proxy fetches the keys of a uri itself;
+// false: istiod fetches and inlines them.
+func (b *Builder) keyCluster(uri string) (string, bool) {
+	if uri == "" || !b.remoteKeys() {
+		return "", false
+	}
+	host, port := keyServer(uri)
+	_, cluster, ok := b.providerCluster(host, uint32(port))
+	if !ok && b.view.Flags.RemoteJWKS == "envoy" {
+		return outboundName(port, "", host), true
+	}
+	return cluster, ok
 }
 
 // jwtFilter checks the tokens of the RequestAuthentications that apply; nil:
@@ -122,29 +144,22 @@ func (b *Builder) jwtProvider(rule *security.JWTRule, clearRouteCache bool) *jwt
 // the uri, which the proxy fetches (FLAG-22).
 func (b *Builder) setKeys(provider *jwtv3.JwtProvider, rule *security.JWTRule) {
 	uri, keys := rule.GetJwksUri(), rule.GetJwks()
-	mode := b.view.Flags.RemoteJWKS
-	hybrid := mode == "hybrid" || mode == "true"
-	if uri != "" && (hybrid || mode == "envoy") {
-		host, port := keyServer(uri)
-		_, cluster, ok := b.providerCluster(host, uint32(port))
-		if !ok && !hybrid {
-			cluster, ok = outboundName(port, "", host), true
+	if cluster, remote := b.keyCluster(uri); remote {
+		timeout := rule.GetTimeout()
+		if timeout == nil {
+			timeout = &durationpb.Duration{Seconds: 5}
 		}
-		if ok {
-			timeout := rule.GetTimeout()
-			if timeout == nil {
-				timeout = &durationpb.Duration{Seconds: 5}
-			}
-			provider.JwksSourceSpecifier = &jwtv3.JwtProvider_RemoteJwks{RemoteJwks: &jwtv3.RemoteJwks{
-				HttpUri: &corev3.HttpUri{
-					Uri:              uri,
-					HttpUpstreamType: &corev3.HttpUri_Cluster{Cluster: cluster},
-					Timeout:          timeout,
-				},
-				CacheDuration: &durationpb.Duration{Seconds: 300},
-			}}
-			return
-		}
+		provider.JwksSourceSpecifier = &jwtv3.JwtProvider_RemoteJwks{RemoteJwks: &jwtv3.RemoteJwks{
+			HttpUri: &corev3.HttpUri{
+				Uri:              uri,
+				HttpUpstreamType: &corev3.HttpUri_Cluster{Cluster: cluster},
+				Timeout:          timeout,
+			},
+			CacheDuration: &durationpb.Duration{Seconds: 300},
+		}}
+		return
+	}
+	if uri != "" && b.remoteKeys() {
 		keys = ""
 	}
 	if keys == "" {
