@@ -126,12 +126,14 @@ func (r *Runner) input(mesh string) (path string, cleanup func(), err error) {
 }
 
 // plugin runs the plugin. A status other than zero may only mean that it has
-// found something, so that its output counts if there is any.
+// found something, so that its output counts if there is any; but completed input
+// from which an object is missing is another mesh.
 func (r *Runner) plugin(args ...string) ([]byte, error) {
 	var stdout, stderr bytes.Buffer
 	cmd := exec.Command(r.Plugin, args...)
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil && stdout.Len() == 0 {
+	err := cmd.Run()
+	if err != nil && (stdout.Len() == 0 || args[0] == "complete") {
 		return nil, fmt.Errorf("plugin %s: %w: %s", args[0], err, tail(stderr.String()))
 	}
 	return stdout.Bytes(), nil
