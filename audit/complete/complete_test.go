@@ -312,3 +312,41 @@ spec: {host: a, trafficPolicy: {loadBalancer: {consistentHash: {useSourceIp: tru
 `)
 	has(t, document(t, out, "DestinationRule", "a"), "tableSize: 1009\n")
 }
+
+// What injection gives to a proxy: the shared mesh config, istiod's own on top,
+// then the pod's annotation; proxyMetadata is joined
+// (Istio pkg/config/mesh/mesh.go MergeProxyConfig).
+func TestProxyConfigLayers(t *testing.T) {
+	const mesh = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: istiod, namespace: istio-system, labels: {app: istiod}}
+spec:
+  template:
+    spec:
+      containers:
+      - {name: discovery, image: "istio/pilot:1.31.0", args: [discovery], env: [{name: SHARED_MESH_CONFIG, value: all}]}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: all, namespace: istio-system}
+data: {mesh: '{trustDomain: shared, defaultConfig: {concurrency: 3, proxyMetadata: {ISTIO_META_A: shared, ISTIO_META_B: shared, ISTIO_META_C: shared}}}'}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: istio, namespace: istio-system}
+data: {mesh: '{defaultConfig: {proxyMetadata: {ISTIO_META_B: own, ISTIO_META_C: own}}}'}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop, labels: {istio-injection: enabled}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: a, namespace: shop, annotations: {proxy.istio.io/config: "proxyMetadata: {ISTIO_META_C: pod}"}}
+spec: {containers: [{name: a, image: x}]}
+`
+	has(t, document(t, completed(t, mesh), "Pod", "a"),
+		`{"concurrency":3,"proxyMetadata":{"ISTIO_META_A":"shared","ISTIO_META_B":"own","ISTIO_META_C":"pod"}}`,
+		"- name: TRUST_DOMAIN\n      value: shared\n")
+}

@@ -2,6 +2,7 @@ package complete
 
 import (
 	"cmp"
+	"maps"
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -73,8 +74,25 @@ func findMesh(r *load.Result, o snapshot.Overrides) meshFacts {
 	if config != nil && text == "" {
 		text = config.Data["mesh"]
 	}
+	if istiod != nil {
+		f.readConfig(sharedConfig(r, istiod.Namespace, env["SHARED_MESH_CONFIG"]))
+	}
 	f.readConfig(text)
+	f.root = cmp.Or(f.root, "istio-system")
+	f.trustDomain = cmp.Or(f.trustDomain, "cluster.local")
 	return f
+}
+
+// sharedConfig is the mesh config that an istiod of the namespace shares with
+// others, in a ConfigMap of that name; empty: none.
+func sharedConfig(r *load.Result, namespace, name string) string {
+	text := ""
+	for _, obj := range r.Objects {
+		if cm, ok := obj.Obj.(*corev1.ConfigMap); ok && name != "" && cm.Namespace == namespace && cm.Name == name {
+			text = cm.Data["mesh"]
+		}
+	}
+	return text
 }
 
 // environment is what a container's variables are set to.
@@ -109,8 +127,8 @@ func autoAllocates(version, flag string) bool {
 	return !strings.HasPrefix(version, "1.24.") && version != "1.24"
 }
 
-// readConfig takes what it needs of the mesh config. What is wrong with the
-// text is told where the model reads it.
+// readConfig takes what it needs of a mesh config, over those read before. What
+// is wrong with the text is told where the model reads it.
 func (f *meshFacts) readConfig(text string) {
 	var config struct {
 		RootNamespace string         `json:"rootNamespace"`
@@ -118,10 +136,10 @@ func (f *meshFacts) readConfig(text string) {
 		DefaultConfig map[string]any `json:"defaultConfig"`
 	}
 	_ = yaml.Unmarshal([]byte(text), &config)
-	f.root = cmp.Or(config.RootNamespace, "istio-system")
-	f.trustDomain = cmp.Or(config.TrustDomain, "cluster.local")
-	f.defaults = config.DefaultConfig
-	f.id, _ = config.DefaultConfig["meshId"].(string)
+	f.root = cmp.Or(config.RootNamespace, f.root)
+	f.trustDomain = cmp.Or(config.TrustDomain, f.trustDomain)
+	f.defaults = mergeProxyConfig(f.defaults, config.DefaultConfig)
+	f.id, _ = f.defaults["meshId"].(string)
 }
 
 // resolve turns a tag into its revision.
@@ -130,16 +148,27 @@ func (f *meshFacts) resolve(revision string) string {
 }
 
 // proxyConfig is the pod's ProxyConfig as injection writes it: the mesh's
-// default with the annotation on top, field by field.
+// default with the annotation on top.
 func (f *meshFacts) proxyConfig(annotation string) map[string]any {
-	merged := map[string]any{}
-	for k, v := range f.defaults {
-		merged[k] = v
-	}
 	var own map[string]any
 	_ = yaml.Unmarshal([]byte(annotation), &own)
-	for k, v := range own {
-		merged[k] = v
+	return mergeProxyConfig(f.defaults, own)
+}
+
+// mergeProxyConfig puts a ProxyConfig on top of another, field by field, and
+// what these two fields hold key by key (Istio pkg/config/mesh/mesh.go).
+func mergeProxyConfig(base, top map[string]any) map[string]any {
+	out := map[string]any{}
+	maps.Copy(out, base)
+	maps.Copy(out, top)
+	for _, field := range []string{"proxyMetadata", "proxyHeaders"} {
+		below, _ := base[field].(map[string]any)
+		above, _ := top[field].(map[string]any)
+		if len(below) > 0 && len(above) > 0 {
+			merged := maps.Clone(below)
+			maps.Copy(merged, above)
+			out[field] = merged
+		}
 	}
-	return merged
+	return out
 }

@@ -12,11 +12,15 @@ import (
 	"github.com/mesh-audit/mesh-audit/audit/snapshot"
 )
 
-// meshConfigName is a ConfigMap that an istiod reads its mesh config from.
-type meshConfigName struct{ namespace, name string }
+// meshConfigName is a ConfigMap that an istiod reads its mesh config from, its
+// own or the one that SHARED_MESH_CONFIG names.
+type meshConfigName struct {
+	namespace, name string
+	shared          bool
+}
 
-// readMeshConfigs gets the mesh ConfigMap of each istiod by its name. ConfigMaps
-// are never listed: what else they hold is nobody's business.
+// readMeshConfigs gets the mesh ConfigMaps of each istiod by their names.
+// ConfigMaps are never listed: what else they hold is nobody's business.
 func (l *live) readMeshConfigs(ctx context.Context) {
 	for _, c := range meshConfigNames(l.builder.Istiods(), l.builder.Webhooks()) {
 		cm, err := l.kube.CoreV1().ConfigMaps(c.namespace).Get(ctx, c.name, metav1.GetOptions{})
@@ -24,10 +28,15 @@ func (l *live) readMeshConfigs(ctx context.Context) {
 		switch {
 		case err == nil:
 			l.builder.Add(cm, result.Source{})
+		case apierrors.IsNotFound(err) && c.shared: // the model tells what is missing
 		case apierrors.IsNotFound(err):
 			l.gap(result.Assumed, ref, "there is no ConfigMap %s/%s: taken as Istio's default mesh config", c.namespace, c.name)
 		default:
-			l.gap(result.Unread, ref, "cannot get ConfigMap %s/%s: %s; missing: mesh config and meshNetworks, taken as Istio's defaults", c.namespace, c.name, l.reason(ctx, "configmaps", err))
+			missing := "mesh config and meshNetworks, taken as Istio's defaults"
+			if c.shared {
+				missing = "the mesh config that istiod shares (SHARED_MESH_CONFIG)"
+			}
+			l.gap(result.Unread, ref, "cannot get ConfigMap %s/%s: %s; missing: %s", c.namespace, c.name, l.reason(ctx, "configmaps", err), missing)
 		}
 	}
 }
@@ -42,10 +51,13 @@ func meshConfigNames(istiods []snapshot.Istiod, webhooks []snapshot.Webhook) []m
 		if revision != "" && revision != "default" {
 			name += "-" + revision
 		}
-		names = append(names, meshConfigName{namespace, name})
+		names = append(names, meshConfigName{namespace: namespace, name: name})
 	}
 	for i := range istiods {
 		add(istiods[i].Namespace, istioRevision(&istiods[i]))
+		if name := istiods[i].SharedMeshConfig(); name != "" {
+			names = append(names, meshConfigName{istiods[i].Namespace, name, true})
+		}
 	}
 	for i := range webhooks {
 		for _, rule := range webhooks[i].Webhooks {
@@ -60,7 +72,7 @@ func meshConfigNames(istiods []snapshot.Istiod, webhooks []snapshot.Webhook) []m
 	slices.SortFunc(names, func(a, b meshConfigName) int {
 		return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
 	})
-	return slices.Compact(names)
+	return slices.CompactFunc(names, func(a, b meshConfigName) bool { return a.namespace == b.namespace && a.name == b.name })
 }
 
 func istioRevision(i *snapshot.Istiod) string {

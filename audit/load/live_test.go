@@ -53,6 +53,9 @@ func TestLiveEqualsFiles(t *testing.T) {
 	for _, g := range got.Gaps {
 		t.Errorf("gap: %s", g.Text)
 	}
+	if len(got.ConfigMaps) != 2 {
+		t.Errorf("%d mesh ConfigMaps, want istiod's own and the one that it shares", len(got.ConfigMaps))
+	}
 	if diff := cmp.Diff(summary(r.Snapshot()), summary(got)); diff != "" {
 		t.Error(diff)
 	}
@@ -155,8 +158,11 @@ func TestLiveFailures(t *testing.T) {
 			return strings.HasSuffix(r.URL.Path, "/sidecars") && apistub.Refuse(w, 404, metav1.StatusReasonNotFound, "no such thing")
 		}, 3, "assumed Sidecar: Sidecar.networking.istio.io is not installed in the cluster: taken as none; missing: scopes"},
 		"mesh config forbidden": {func(w http.ResponseWriter, r *http.Request, _ int) bool {
-			return strings.Contains(r.URL.Path, "/configmaps/") && apistub.Refuse(w, 403, metav1.StatusReasonForbidden, "no")
+			return strings.HasSuffix(r.URL.Path, "/configmaps/istio") && apistub.Refuse(w, 403, metav1.StatusReasonForbidden, "no")
 		}, 3, "unread ConfigMap: cannot get ConfigMap istio-system/istio: forbidden: no; missing: mesh config"},
+		"shared mesh config forbidden": {func(w http.ResponseWriter, r *http.Request, _ int) bool {
+			return strings.HasSuffix(r.URL.Path, "/configmaps/of-all") && apistub.Refuse(w, 403, metav1.StatusReasonForbidden, "no")
+		}, 3, "unread ConfigMap: cannot get ConfigMap istio-system/of-all: forbidden: no; missing: the mesh config that istiod shares"},
 		"discovery forbidden": {func(w http.ResponseWriter, r *http.Request, _ int) bool {
 			return (r.URL.Path == "/apis" || r.URL.Path == "/api") && apistub.Refuse(w, 403, metav1.StatusReasonForbidden, "no")
 		}, 3, ""},

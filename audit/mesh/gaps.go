@@ -116,9 +116,6 @@ func (v *View) settingGaps(g *gaps) {
 			}
 		}
 	}
-	if name := v.environment("SHARED_MESH_CONFIG"); name != "" {
-		g.unmodelled(v.istiodRef(), "istiod reads a second mesh config from ConfigMap "+name+", which is not looked at")
-	}
 	if names := v.proxyNames(func(p *Proxy) bool { return strings.EqualFold(p.Metadata.Raw["ENABLE_SELF_DISCOVERY"], "true") }); len(names) > 0 {
 		g.add(result.Gap{Kind: result.Unmodelled, Proxies: names,
 			Text: "ISTIO_META_ENABLE_SELF_DISCOVERY is on: the load assignment local_cluster is not modelled"})
@@ -131,19 +128,6 @@ func (v *View) settingGaps(g *gaps) {
 		g.all(strconv.Itoa(n) + " ServiceEntry hosts have no address in their status, and proxies with DNS capture would use one: " +
 			"they are taken to have none")
 	}
-}
-
-// environment is a variable of the view's istiod; "" if unset.
-func (v *View) environment(name string) string {
-	if v.Istiod == nil {
-		return ""
-	}
-	for _, e := range v.Istiod.Env {
-		if e.Name == name {
-			return e.Value
-		}
-	}
-	return ""
 }
 
 func (v *View) severalNetworks() bool {

@@ -1,6 +1,8 @@
 package mesh_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,6 +11,7 @@ import (
 	meshconfig "istio.io/api/mesh/v1alpha1"
 
 	"github.com/mesh-audit/mesh-audit/audit/mesh"
+	"github.com/mesh-audit/mesh-audit/audit/result"
 )
 
 func TestApplyMeshConfig(t *testing.T) {
@@ -90,4 +93,61 @@ data: {mesh: "connectTimeout: [1]"}
 		}
 	}
 	t.Errorf("no gap names the ConfigMap: %v", m.Gaps)
+}
+
+const sharing = `
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: istiod, namespace: istio-system, labels: {app: istiod}}
+spec:
+  template:
+    metadata: {labels: {app: istiod}}
+    spec:
+      containers:
+      - {name: discovery, image: "istio/pilot:1.31.0", args: [discovery], env: [{name: SHARED_MESH_CONFIG, value: all}]}
+`
+
+// The shared mesh config lies below istiod's own; of networks it comes first
+// (Istio pkg/config/mesh/meshwatcher/collection.go).
+func TestSharedMeshConfig(t *testing.T) {
+	m := mesh.New(read(t, sharing+`
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: istio, namespace: istio-system}
+data:
+  mesh: '{rootNamespace: own, defaultConfig: {proxyMetadata: {ISTIO_META_A: own}}}'
+  meshNetworks: 'networks: {own: {}}'
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: all, namespace: istio-system}
+data:
+  mesh: '{rootNamespace: shared, trustDomain: shared, defaultConfig: {statusPort: 15030, proxyMetadata: {ISTIO_META_A: shared, ISTIO_META_B: shared}}}'
+  meshNetworks: 'networks: {shared: {}}'
+`))
+	cfg := m.Views[0].Config
+	if cfg.GetRootNamespace() != "own" || cfg.GetTrustDomain() != "shared" || cfg.GetDefaultConfig().GetStatusPort() != 15030 {
+		t.Errorf("%v", cfg)
+	}
+	if diff := cmp.Diff(map[string]string{"ISTIO_META_A": "own", "ISTIO_META_B": "shared"}, cfg.GetDefaultConfig().GetProxyMetadata()); diff != "" {
+		t.Errorf("proxyMetadata (-want +got):\n%s", diff)
+	}
+	if networks := m.Views[0].Networks.GetNetworks(); len(networks) != 1 || networks["shared"] == nil {
+		t.Errorf("networks: %v", networks)
+	}
+	for _, g := range m.Gaps {
+		if strings.Contains(g.Text, "SHARED_MESH_CONFIG") {
+			t.Errorf("gap: %s", g.Text)
+		}
+	}
+}
+
+func TestSharedMeshConfigMissing(t *testing.T) {
+	m := mesh.New(read(t, sharing))
+	if !slices.ContainsFunc(m.Gaps, func(g result.Gap) bool {
+		return g.Kind == result.Assumed && g.Object.Name == "istiod" && strings.Contains(g.Text, "SHARED_MESH_CONFIG names ConfigMap istio-system/all, which is not in what was read")
+	}) {
+		t.Errorf("no gap tells: %v", m.Gaps)
+	}
 }

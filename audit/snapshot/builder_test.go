@@ -121,16 +121,28 @@ func TestIstiods(t *testing.T) {
 	}
 }
 
+// Kept are the ConfigMaps that an istiod reads: of its revision, and the one
+// that it shares.
 func TestConfigMaps(t *testing.T) {
-	b := snapshot.NewBuilder()
-	for name, want := range map[string]bool{"istio": true, "istio-canary": true, "istio-ca-root-cert": false, "web": false} {
+	istiod := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "istio-system", Name: "istiod"}}
+	istiod.Spec.Template.Spec.Containers = []corev1.Container{{
+		Name: "discovery", Args: []string{"discovery"}, Env: []corev1.EnvVar{{Name: "SHARED_MESH_CONFIG", Value: "shared"}},
+	}}
+	objects := []runtime.Object{istiod}
+	for _, name := range []string{"istio", "istio-canary", "istio-ca-root-cert", "shared", "web"} {
 		cm := &corev1.ConfigMap{ObjectMeta: meta("istio-system", name), Data: map[string]string{"x": ""}}
-		if name == "istio-canary" || name == "web" {
+		if name != "istio" && name != "istio-ca-root-cert" {
 			cm.Data["mesh"] = ""
 		}
-		if got := b.Add(cm, result.Source{}); got != want {
-			t.Errorf("%s kept: %v, want %v", name, got, want)
-		}
+		objects = append(objects, cm)
+	}
+	objects = append(objects, &corev1.ConfigMap{ObjectMeta: meta("elsewhere", "shared"), Data: map[string]string{"mesh": ""}})
+	var got []string
+	for _, cm := range build(objects...).ConfigMaps {
+		got = append(got, cm.Namespace+"/"+cm.Name)
+	}
+	if diff := cmp.Diff([]string{"istio-system/istio", "istio-system/istio-canary", "istio-system/shared"}, got); diff != "" {
+		t.Error(diff)
 	}
 }
 

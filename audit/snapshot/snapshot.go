@@ -54,7 +54,7 @@ type Snapshot struct {
 	Slices     []EndpointSlice // Endpoints of a service without slices are turned into one
 	Pods       []Pod
 	Workloads  []Workload
-	ConfigMaps []ConfigMap // istio, istio-<revision> only
+	ConfigMaps []ConfigMap // istio, istio-<revision> and what istiods share only
 	Istiods    []Istiod
 	Webhooks   []Webhook
 
@@ -161,6 +161,17 @@ type Istiod struct {
 	Env       []EnvVar
 	Replicas  int
 	Resources corev1.ResourceRequirements
+}
+
+// SharedMeshConfig names the ConfigMap, in istiod's own namespace, that istiod
+// reads a mesh config from before that of its revision; empty: none.
+func (i *Istiod) SharedMeshConfig() string {
+	for _, e := range i.Env {
+		if e.Name == "SHARED_MESH_CONFIG" {
+			return e.Value
+		}
+	}
+	return ""
 }
 
 // EnvVar is an environment variable. From names where a value comes from that

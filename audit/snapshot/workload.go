@@ -70,23 +70,26 @@ func DiscoveryContainer(o *appsv1.Deployment) *corev1.Container {
 	return &containers[0]
 }
 
-// MeshConfigMap reports whether a ConfigMap may hold the mesh config of a
-// revision: "istio", or "istio-" and a revision with the key that istiod reads.
-func MeshConfigMap(name string, data map[string]string) bool {
-	if name == "istio" {
-		return true
-	}
-	_, mesh := data["mesh"]
-	_, networks := data["meshNetworks"]
-	return strings.HasPrefix(name, "istio-") && (mesh || networks)
-}
-
+// addConfigMap keeps what may hold a mesh config: "istio", and any with a key
+// that istiod reads. Build leaves out those that no istiod reads.
 func (b *Builder) addConfigMap(o *corev1.ConfigMap, src result.Source) bool {
-	if !MeshConfigMap(o.Name, o.Data) {
+	_, mesh := o.Data["mesh"]
+	_, networks := o.Data["meshNetworks"]
+	if o.Name != "istio" && !mesh && !networks {
 		return false
 	}
 	b.snap.ConfigMaps = append(b.snap.ConfigMaps, ConfigMap{Meta: b.metaOf("ConfigMap", &o.ObjectMeta, src), Data: allowedData(o.Data)})
 	return true
+}
+
+// meshConfigs are the ConfigMaps that istiods read: "istio" or "istio-" and a
+// revision, and what their SHARED_MESH_CONFIG names.
+func meshConfigs(list []ConfigMap, istiods []Istiod) []ConfigMap {
+	return slices.DeleteFunc(list, func(c ConfigMap) bool {
+		return c.Name != "istio" && !strings.HasPrefix(c.Name, "istio-") && !slices.ContainsFunc(istiods, func(i Istiod) bool {
+			return c.Namespace == i.Namespace && c.Name == i.SharedMeshConfig()
+		})
+	})
 }
 
 // allowedData is what the model reads of a mesh ConfigMap.
