@@ -235,9 +235,9 @@ func (f *inputFlags) hint() string {
 }
 
 func (f *inputFlags) readLive(ctx context.Context, g *global, overrides snapshot.Overrides) (*input, error) {
-	config, err := g.config.ToRESTConfig()
+	config, err := g.restConfig()
 	if err != nil {
-		return nil, noCluster(err)
+		return nil, err
 	}
 	bar := g.newProgress()
 	defer bar.done()
@@ -258,10 +258,6 @@ func (f *inputFlags) readLive(ctx context.Context, g *global, overrides snapshot
 	}
 	snap.Overrides = overrides
 	return &input{snapshot: snap}, nil
-}
-
-func noCluster(err error) error {
-	return unreadError(fmt.Errorf("%w\nTo audit files instead, use -f FILE or -k DIR; to see an example, --demo", err))
 }
 
 // diagnosticText is file:line: what is wrong, on which object.

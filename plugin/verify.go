@@ -218,9 +218,9 @@ func (o *verifyOptions) fromIstiod(ctx context.Context, istiod *verify.Istiod, n
 
 // fromEnvoy asks the running proxies.
 func (o *verifyOptions) fromEnvoy(ctx context.Context, g *global) (func(*result.Proxy) (*verify.Actual, error), error) {
-	config, err := g.config.ToRESTConfig()
+	config, err := g.restConfig()
 	if err != nil {
-		return nil, noCluster(err)
+		return nil, err
 	}
 	admin, err := verify.NewAdmin(config)
 	if err != nil {

@@ -24,8 +24,9 @@ var schemas = map[string]struct {
 	of    any
 	title string
 }{
-	"../docs/scope-report.schema.json": {&result.Audit{}, "ScopeReport of mesh-audit (" + result.APIVersion + ")"},
-	"../docs/diff-report.schema.json":  {&result.Diff{}, "DiffReport of mesh-audit (" + result.APIVersion + ")"},
+	"../docs/scope-report.schema.json":  {&result.Audit{}, "ScopeReport of mesh-audit (" + result.APIVersion + ")"},
+	"../docs/diff-report.schema.json":   {&result.Diff{}, "DiffReport of mesh-audit (" + result.APIVersion + ")"},
+	"../docs/verify-report.schema.json": {&result.Verification{}, "VerifyReport of mesh-audit (" + result.APIVersion + ")"},
 }
 
 // TestSchemaIsCurrent keeps the schemas in docs/ equal to the types.
