@@ -24,10 +24,15 @@ func Config(objs []Object, d Istiod) (*meshconfig.MeshConfig, error) {
 	return out, err
 }
 
-// Networks is the networks configuration that istiod d reads.
+// Networks is the networks configuration that istiod d reads: of the first
+// ConfigMap that has one.
 func Networks(objs []Object, d Istiod) (*meshconfig.MeshNetworks, error) {
-	out := &meshconfig.MeshNetworks{}
+	out, found := &meshconfig.MeshNetworks{}, false
 	err := eachSource(objs, d, "meshNetworks", func(text string) error {
+		if found {
+			return nil
+		}
+		found = true
 		parsed, err := mesh.ParseMeshNetworks(text)
 		if err == nil {
 			out = parsed
