@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"path"
 	"strings"
 	"unicode/utf8"
@@ -128,6 +129,9 @@ func (out *parsed) skipUnread(d document) bool {
 	if _, read := kinds[gk]; read {
 		return false
 	}
+	if _, p := misspelt(gk); p != nil {
+		return false
+	}
 	out.ignored = append(out.ignored, kindName(gk))
 	return true
 }
@@ -232,13 +236,19 @@ func (out *parsed) list(it item, h head, depth int) {
 // single decodes an object that is no list.
 func (out *parsed) single(it item, h head) {
 	gk := h.groupKind()
-	k, read := kinds[gk]
-	if !read {
-		out.ignored = append(out.ignored, kindName(gk))
-		return
-	}
 	ref := h.ref()
 	ref.Source = result.Source{File: out.file, Line: it.line}
+	k, read := kinds[gk]
+	if !read {
+		meant, p := misspelt(gk)
+		if p == nil {
+			out.ignored = append(out.ignored, kindName(gk))
+			return
+		}
+		ref.Kind, ref.Namespace = meant, cmp.Or(ref.Namespace, out.namespace)
+		out.fail(ref, it.line, p)
+		return
+	}
 	if p := checkHead(&h, k); p != nil {
 		out.fail(ref, it.line, p)
 		return
