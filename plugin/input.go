@@ -264,7 +264,7 @@ func (f *inputFlags) readLive(ctx context.Context, g *global, overrides snapshot
 func diagnosticText(d result.Diagnostic) string {
 	place, object := "", ""
 	if d.Source.File != "" {
-		place = fmt.Sprintf("%s:%d: ", d.Source.File, d.Source.Line)
+		place = d.Source.String() + ": "
 	}
 	if d.Object.Kind != "" || d.Object.Name != "" {
 		object = strings.TrimSpace(d.Object.Kind+" "+strings.TrimPrefix(d.Object.Namespace+"/"+d.Object.Name, "/")) + ": "

@@ -245,7 +245,7 @@ func refText(r result.Ref) string {
 		text += " " + strings.TrimPrefix(r.Namespace+"/"+r.Name, "/")
 	}
 	if r.Source.File != "" {
-		text += fmt.Sprintf(" (%s:%d)", r.Source.File, r.Source.Line)
+		text += " (" + r.Source.String() + ")"
 	}
 	return text
 }

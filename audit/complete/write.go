@@ -29,7 +29,7 @@ func Write(w io.Writer, r *load.Result) error {
 	for _, o := range r.Objects {
 		text, err := encode(o.Obj)
 		if err != nil {
-			return fmt.Errorf("%s:%d: %w", o.Source.File, o.Source.Line, err)
+			return fmt.Errorf("%s: %w", o.Source, err)
 		}
 		d := document{kind: o.Obj.GetObjectKind().GroupVersionKind().Kind, text: text}
 		if m, ok := o.Obj.(metav1.Object); ok {
@@ -40,7 +40,7 @@ func Write(w io.Writer, r *load.Result) error {
 	for i, m := range r.Unmodelled {
 		text, err := encodeUnmodelled(r.UnmodelledJSON[i], m.Namespace)
 		if err != nil {
-			return fmt.Errorf("%s:%d: %w", m.Source.File, m.Source.Line, err)
+			return fmt.Errorf("%s: %w", m.Source, err)
 		}
 		docs = append(docs, document{kind: m.Kind, namespace: m.Namespace, name: m.Name, text: text})
 	}

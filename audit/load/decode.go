@@ -19,6 +19,7 @@ const maxListDepth = 4
 // parsed is what came of one document.
 type parsed struct {
 	file, namespace string
+	at              *result.Source // that all of it is told to stand at; nil: where it does
 
 	objects        []Object
 	unmodelled     []snapshot.Meta
@@ -237,7 +238,7 @@ func (out *parsed) list(it item, h head, depth int) {
 func (out *parsed) single(it item, h head) {
 	gk := h.groupKind()
 	ref := h.ref()
-	ref.Source = result.Source{File: out.file, Line: it.line}
+	ref.Source = out.source(it.line)
 	k, read := kinds[gk]
 	if !read {
 		meant, p := misspelt(gk)
@@ -296,6 +297,14 @@ func (out *parsed) add(it *item, h head, k kind, ref result.Ref) {
 	out.objects = append(out.objects, Object{Obj: obj, Source: ref.Source})
 }
 
+// source is the place of a line.
+func (out *parsed) source(line int) result.Source {
+	if out.at != nil {
+		return *out.at
+	}
+	return result.Source{File: out.file, Line: line}
+}
+
 // fail notes a document or an item that is left out.
 func (out *parsed) fail(ref result.Ref, line int, p *problem) {
 	out.note(ref, line, p, false)
@@ -311,7 +320,7 @@ func (out *parsed) note(ref result.Ref, line int, p *problem, kept bool) {
 		line = p.line
 	}
 	out.diagnostics = append(out.diagnostics, result.Diagnostic{
-		Source: result.Source{File: out.file, Line: line},
+		Source: out.source(line),
 		Object: ref,
 		Text:   p.text,
 		Kept:   kept,

@@ -38,7 +38,7 @@ func (r *Result) dropDuplicates() {
 		r.Diagnostics = append(r.Diagnostics, result.Diagnostic{
 			Source: o.Source,
 			Object: result.Ref{Kind: ids[i].Kind, Namespace: ids[i].namespace, Name: ids[i].name, Source: o.Source},
-			Text:   fmt.Sprintf("given again at %s:%d; the last one counts", again.File, again.Line),
+			Text:   fmt.Sprintf("given again at %s; the last one counts", again),
 			Kept:   true,
 		})
 	}

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/mesh-audit/mesh-audit/audit/result"
 	"github.com/mesh-audit/mesh-audit/audit/saved"
 )
 
@@ -24,12 +25,11 @@ const maxFile = 2 << 30
 // documents is in the Result.
 func Files(ctx context.Context, o Options) (*Result, error) {
 	from := place{o.Tree}
-	files, gaps, err := from.expand(o.Filenames, o.Recursive)
+	p := newParser(ctx, o.Namespace)
+	files, err := p.expand(from, &o)
 	if err != nil {
 		return nil, err
 	}
-	p := newParser(ctx, o.Namespace)
-	p.result.Gaps = gaps
 	for _, name := range files {
 		if err := ctx.Err(); err != nil {
 			break
@@ -52,11 +52,8 @@ func Files(ctx context.Context, o Options) (*Result, error) {
 		p.parse(name, data)
 	}
 	var kustomizeErr error
-	if o.Kustomize != "" && ctx.Err() == nil {
-		var data []byte
-		if data, kustomizeErr = from.kustomize(o.Kustomize); kustomizeErr == nil {
-			p.parse(o.Kustomize, data)
-		}
+	if o.Kustomize != "" && ctx.Err() == nil && !p.lacks(from, &o, o.Kustomize) {
+		kustomizeErr = p.kustomize(from, o.Kustomize)
 	}
 	r, err := p.finish() // also waits for what is being decoded
 	switch {
@@ -164,9 +161,13 @@ func newParser(ctx context.Context, namespace string) *parser {
 }
 
 // parse starts decoding a file's documents.
-func (p *parser) parse(file string, data []byte) {
+func (p *parser) parse(file string, data []byte) { p.parseAt(file, data, nil) }
+
+// parseAt is parse for a text that was made from what stands at another place;
+// nil: for the file's own text.
+func (p *parser) parseAt(file string, data []byte, at *result.Source) {
 	for _, doc := range split(data) {
-		out := &parsed{file: file, namespace: p.namespace}
+		out := &parsed{file: file, at: at, namespace: p.namespace}
 		p.parsed = append(p.parsed, out)
 		p.group.Go(func() error {
 			if err := p.ctx.Err(); err != nil {

@@ -133,8 +133,8 @@ func TestPaths(t *testing.T) {
 		"pattern":         {load.Options{Filenames: at("[ab].y*ml")}, []string{"Service default/a a.yaml:1", "Service default/b b.yml:1"}},
 		"in order":        {load.Options{Filenames: at("b.yml", "a.yaml")}, []string{"Service default/b b.yml:1", "Service default/a a.yaml:1"}},
 		"stdin":           {load.Options{Filenames: at("-", "-"), Stdin: strings.NewReader(fmt.Sprintf(service, "s")), Namespace: "shop"}, []string{"Service shop/s -:1"}},
-		"kustomize":       {load.Options{Kustomize: "testdata/kustomize"}, []string{"Service shop/web-prod kustomize:1"}},
-		"kustomize and f": {load.Options{Filenames: at("a.yaml"), Kustomize: "testdata/kustomize"}, []string{"Service default/a a.yaml:1", "Service shop/web-prod kustomize:1"}},
+		"kustomize":       {load.Options{Kustomize: "testdata/kustomize"}, []string{"Service shop/web-prod web.yaml:1"}},
+		"kustomize and f": {load.Options{Filenames: at("a.yaml"), Kustomize: "testdata/kustomize"}, []string{"Service default/a a.yaml:1", "Service shop/web-prod web.yaml:1"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

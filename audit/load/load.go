@@ -27,6 +27,9 @@ type Options struct {
 	Filenames []string // files, directories, glob patterns, "-" for standard input
 	Recursive bool     // also the directories in a directory
 	Kustomize string   // directory of a kustomization; empty: none
+	// MayBeMissing: a name that stands for no file is noted in Result.Missing;
+	// else it is an error.
+	MayBeMissing bool
 	// Tree is where the names are looked for, with slashes and from its root;
 	// nil: on the disk.
 	Tree      fs.FS
@@ -50,6 +53,7 @@ type Result struct {
 	Diagnostics    []result.Diagnostic
 	Ignored        map[string]int // objects of kinds that istiod does not read, by kind.group
 	Gaps           []result.Gap   // files that could not be read
+	Missing        []string       // names that stand for no file, where that may be
 	// Saved is the saved snapshot that was among the files, which the objects
 	// lie on top of; nil: none was.
 	Saved *saved.Mesh

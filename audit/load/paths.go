@@ -51,35 +51,62 @@ func (p place) join(dir, name string) string {
 }
 
 // expand turns what the user named into files, in the order that kubectl reads
-// them. A name that stands for nothing is an error; a directory that cannot be
-// listed is a gap.
-func (p place) expand(names []string, recursive bool) (files []string, gaps []result.Gap, err error) {
-	for _, name := range names {
-		switch {
-		case name == Stdin:
-			if !slices.Contains(files, Stdin) {
-				files = append(files, Stdin)
-			}
-		case strings.HasPrefix(name, "http://"), strings.HasPrefix(name, "https://"):
-			return nil, nil, fmt.Errorf("cannot read %s: URLs are not fetched; download it and pass the file, or pipe it to -f -", name)
-		default:
-			matches, err := p.glob(name)
-			if err != nil {
-				return nil, nil, err
-			}
-			for _, match := range matches {
-				f, g, err := p.list(match, recursive)
-				if err != nil {
-					return nil, nil, err
-				}
-				for _, file := range f {
-					if !slices.Contains(files, file) {
-						files = append(files, file)
-					}
-				}
-				gaps = append(gaps, g...)
+// them. A name that stands for nothing is an error, or noted as missing; a
+// directory that cannot be listed is a gap.
+func (p *parser) expand(from place, o *Options) (files []string, err error) {
+	add := func(more ...string) {
+		for _, file := range more {
+			if !slices.Contains(files, file) {
+				files = append(files, file)
 			}
 		}
+	}
+	for _, name := range o.Filenames {
+		switch {
+		case name == Stdin:
+			add(Stdin)
+		case strings.HasPrefix(name, "http://"), strings.HasPrefix(name, "https://"):
+			return nil, fmt.Errorf("cannot read %s: URLs are not fetched; download it and pass the file, or pipe it to -f -", name)
+		default:
+			found, gaps, err := from.files(name, o.Recursive)
+			switch {
+			case err == nil:
+				add(found...)
+				p.result.Gaps = append(p.result.Gaps, gaps...)
+			case o.MayBeMissing && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, errNoFiles)):
+				p.result.Missing = append(p.result.Missing, name)
+			default:
+				return nil, err
+			}
+		}
+	}
+	return files, nil
+}
+
+// lacks reports, and notes, that a directory may be missing and is.
+func (p *parser) lacks(from place, o *Options, name string) bool {
+	if !o.MayBeMissing {
+		return false
+	}
+	if _, err := from.stat(name); !errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	p.result.Missing = append(p.result.Missing, name)
+	return true
+}
+
+// files are what a name of the user stands for.
+func (p place) files(name string, recursive bool) (files []string, gaps []result.Gap, err error) {
+	matches, err := p.glob(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, match := range matches {
+		f, g, err := p.list(match, recursive)
+		if err != nil {
+			return nil, nil, err
+		}
+		files, gaps = append(files, f...), append(gaps, g...)
 	}
 	return files, gaps, nil
 }
@@ -94,7 +121,7 @@ func (p place) glob(pattern string) ([]string, error) {
 		return nil, fmt.Errorf("pattern %q is not valid: %w", pattern, err)
 	}
 	if len(matches) == 0 {
-		return nil, fmt.Errorf("the path %q does not exist", pattern)
+		return nil, notThere(pattern)
 	}
 	return matches, nil
 }
@@ -131,6 +158,12 @@ func (p place) list(name string, recursive bool) (files []string, gaps []result.
 	}
 	return files, gaps, nil
 }
+
+// notThere is the error of a name that stands for nothing; it is fs.ErrNotExist.
+type notThere string
+
+func (name notThere) Error() string        { return fmt.Sprintf("the path %q does not exist", string(name)) }
+func (name notThere) Is(target error) bool { return target == fs.ErrNotExist }
 
 var errNoFiles = errors.New("no files; recognized file extensions are .json, .yaml and .yml (use -R for the directories in it)")
 

@@ -33,7 +33,7 @@ func TestTree(t *testing.T) {
 	for _, o := range r.Objects {
 		have = append(have, o.Source.File+" "+o.Obj.(*corev1.Service).Name)
 	}
-	if want := "mesh/a.yaml a, mesh/deep/b.yaml b, c.yml c, prod prod-e"; strings.Join(have, ", ") != want {
+	if want := "mesh/a.yaml a, mesh/deep/b.yaml b, c.yml c, base/e.yaml prod-e"; strings.Join(have, ", ") != want {
 		t.Errorf("read %s, want %s", strings.Join(have, ", "), want)
 	}
 	if len(r.Gaps) != 1 || !strings.Contains(r.Gaps[0].Text, "cannot read big.yaml: it is a pointer of Git LFS") {

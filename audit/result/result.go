@@ -15,7 +15,15 @@ import (
 // Source is where an object was read from. The zero Source is the live cluster.
 type Source struct {
 	File string `json:"file,omitempty"` // as the user named it; "-" is standard input
-	Line int    `json:"line,omitempty"` // first line of the object's document, from 1
+	Line int    `json:"line,omitempty"` // first line of the object's document, from 1; 0: not known
+}
+
+// String is file:line, or the file alone where the line is not known.
+func (s Source) String() string {
+	if s.Line == 0 {
+		return s.File
+	}
+	return s.File + ":" + strconv.Itoa(s.Line)
 }
 
 // Ref names one input object.
