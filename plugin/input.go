@@ -51,7 +51,8 @@ type inputFlags struct {
 	revision     string
 	jwksBytes    int
 
-	tree fs.FS // where -f and -k are looked for; nil: the disk
+	tree         fs.FS // where -f and -k are looked for; nil: the disk
+	mayBeMissing bool  // what -f and -k name; see load.Options
 }
 
 func (f *inputFlags) add(cmd *cobra.Command, live bool) {
@@ -196,17 +197,26 @@ func (f *inputFlags) readFiles(ctx context.Context, g *global) (*load.Result, er
 	if err != nil {
 		return nil, err
 	}
-	if len(read.Objects)+len(read.Unmodelled)+len(read.Diagnostics) == 0 && len(read.Gaps) == 0 && read.Saved == nil {
-		return nil, unreadError(fmt.Errorf("no objects in the input that istiod would read%s", f.hint()))
+	if nothingIn(read) {
+		return nil, f.nothingRead()
 	}
 	return read, nil
+}
+
+// nothingIn reports whether there is nothing in the input that istiod would read.
+func nothingIn(read *load.Result) bool {
+	return len(read.Objects)+len(read.Unmodelled)+len(read.Diagnostics)+len(read.Gaps) == 0 && read.Saved == nil
+}
+
+func (f *inputFlags) nothingRead() error {
+	return unreadError(fmt.Errorf("no objects in the input that istiod would read%s", f.hint(f.filenames...)))
 }
 
 // loadFiles reads what -f and -k name, which may be nothing for istiod.
 func (f *inputFlags) loadFiles(ctx context.Context, g *global) (*load.Result, error) {
 	read, err := load.Files(ctx, load.Options{
 		Filenames: f.filenames, Recursive: f.recursive, Kustomize: f.kustomize, Tree: f.tree,
-		Stdin: g.streams.In, Namespace: g.namespace(),
+		MayBeMissing: f.mayBeMissing, Stdin: g.streams.In, Namespace: g.namespace(),
 	})
 	if err != nil {
 		return nil, unreadError(err)
@@ -225,9 +235,10 @@ func (f *inputFlags) loadFiles(ctx context.Context, g *global) (*load.Result, er
 }
 
 // hint says what may have been meant where nothing was found.
-func (f *inputFlags) hint() string {
-	for _, name := range f.filenames {
-		if info, err := os.Stat(name); err == nil && info.IsDir() && !f.recursive {
+func (f *inputFlags) hint(names ...string) string {
+	for _, name := range names {
+		entries, _ := os.ReadDir(name) // none: not a directory
+		if !f.recursive && slices.ContainsFunc(entries, fs.DirEntry.IsDir) {
 			return "; to read the directories in " + name + " too, give -R; a kustomization is built with -k"
 		}
 	}

@@ -85,6 +85,9 @@ func (f *sideFlags) validate() error {
 	if f.on != "" && f.base == "" && f.head == "" && !f.changes() {
 		return usageError("with --on alone both sides are the same: give --base, --head, -f or -k")
 	}
+	if f.prune && !f.input.files() {
+		return usageError("--prune deletes what is not among the files: give them with -f or -k")
+	}
 	input := f.input
 	input.filenames, input.kustomize = nil, "" // go with --demo and --only-namespace: they are laid on them
 	return input.validate()
@@ -162,11 +165,8 @@ func (c *comparison) changed(ctx context.Context) (base, head side, err error) {
 	}
 	files := &load.Result{}
 	if c.input.files() {
-		if files, err = c.input.loadFiles(ctx, c.g); err != nil {
+		if files, err = c.readChange(ctx); err != nil {
 			return base, head, err
-		}
-		if files.Saved != nil {
-			return base, head, usageError("-f names a snapshot, which is no change: give it to --base or --on")
 		}
 	}
 	gone, err := c.deletions(base.snap, files)
@@ -228,12 +228,9 @@ func (c *comparison) whole(ctx context.Context) (base, head side, err error) {
 // laidOn is the files of base and of head, each laid on the rest of the mesh.
 // An object of base's files that head's do not have is deleted.
 func (c *comparison) laidOn(ctx context.Context) (base, head side, err error) {
-	rest, err := c.read(ctx, c.on, "--on")
+	rest, err := c.readRest(ctx)
 	if err != nil {
 		return base, head, err
-	}
-	if rest.tree != nil || rest.saved != nil {
-		return base, head, usageError("--on %s: give a snapshot, a directory or live", c.on)
 	}
 	on, err := c.mesh(ctx, rest, c.forBase)
 	if err != nil {

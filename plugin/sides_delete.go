@@ -1,6 +1,8 @@
 package plugin
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -20,7 +22,7 @@ func (c *comparison) deletions(base *snapshot.Snapshot, files *load.Result) ([]o
 	if len(c.deleted) > 0 {
 		all := overlay.Keys(base, func(*snapshot.Meta) bool { return true })
 		for _, text := range c.deleted {
-			k, err := findKey(all, text)
+			k, err := findKey(all, text, c.g.namespace())
 			if err != nil {
 				return nil, err
 			}
@@ -31,34 +33,61 @@ func (c *comparison) deletions(base *snapshot.Snapshot, files *load.Result) ([]o
 		}
 	}
 	if c.prune {
-		selector, err := labels.Parse(c.pruned)
+		pruned, err := c.prunedFrom(base, given)
 		if err != nil {
-			return nil, usageError("-l %q: %w", c.pruned, err)
+			return nil, err
 		}
-		for _, k := range overlay.Keys(base, func(m *snapshot.Meta) bool { return selector.Matches(labels.Set(m.Labels)) }) {
-			if !given[k] {
-				out = append(out, k)
-			}
-		}
+		out = append(out, pruned...)
 	}
 	return out, nil
 }
 
+// prunedFrom are the objects of base that have the labels of --prune and are not
+// given, where kubectl apply --prune looks for them: in the namespaces that the
+// files name, and among the cluster-scoped ones unless -n is given
+// (kubectl pkg/cmd/apply/prune.go).
+func (c *comparison) prunedFrom(base *snapshot.Snapshot, given map[overlay.Key]bool) ([]overlay.Key, error) {
+	selector, err := labels.Parse(c.pruned)
+	if err != nil {
+		return nil, usageError("-l %q: %w", c.pruned, err)
+	}
+	only := c.g.namespace()
+	visited := map[string]bool{"": only == ""}
+	for k := range given {
+		if k.Namespace != "" && (only == "" || k.Namespace == only) {
+			visited[k.Namespace] = true
+		}
+	}
+	return slices.DeleteFunc(overlay.Keys(base, func(m *snapshot.Meta) bool {
+		return visited[m.Namespace] && selector.Matches(labels.Set(m.Labels))
+	}), func(k overlay.Key) bool { return given[k] }), nil
+}
+
 // findKey finds the object that KIND/NAMESPACE/NAME, or KIND/NAME of a cluster-
-// scoped one, names: kinds as kubectl takes them, in any case, as plural or short.
-func findKey(all []overlay.Key, text string) (overlay.Key, error) {
+// scoped one or one of the namespace of -n, names: kinds as kubectl takes them,
+// in any case, as plural or short.
+func findKey(all []overlay.Key, text, namespace string) (overlay.Key, error) {
 	parts := strings.Split(text, "/")
-	if len(parts) < 2 || len(parts) > 3 || parts[0] == "" || parts[len(parts)-1] == "" {
+	if len(parts) < 2 || len(parts) > 3 || slices.Contains(parts, "") {
 		return overlay.Key{}, usageError("--delete %q: use KIND/NAMESPACE/NAME (KIND/NAME if it is cluster-scoped)", text)
 	}
-	namespace, name := "", parts[len(parts)-1]
+	namespaces := []string{"", namespace}
 	if len(parts) == 3 {
-		namespace = parts[1]
+		namespaces = parts[1:2]
 	}
+	kinds := map[string]bool{}
+	known := false
 	for _, k := range all {
-		if k.Namespace == namespace && k.Name == name && isKind(k.Kind, parts[0]) {
+		if kinds[k.Kind] = true; !isKind(k.Kind, parts[0]) {
+			continue
+		}
+		known = true
+		if k.Name == parts[len(parts)-1] && slices.Contains(namespaces, k.Namespace) {
 			return k, nil
 		}
+	}
+	if !known {
+		return overlay.Key{}, usageError("--delete %s: the base has nothing of kind %q, only %s", text, parts[0], strings.Join(slices.Sorted(maps.Keys(kinds)), ", "))
 	}
 	return overlay.Key{}, usageError("--delete %s: the base has no such object (pods and endpoints go with what makes them)", text)
 }

@@ -1,11 +1,10 @@
 package plugin
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -28,10 +27,10 @@ const liveName = "live"
 type reading struct {
 	label     string
 	live      bool
-	saved     *result.Audit  // a saved report
-	files     *load.Result   // manifests or a snapshot
-	tree      *revision.Tree // files are those of this revision
-	missing   []string       // names of -f and -k that are not there
+	saved     *result.Audit // a saved report
+	files     *load.Result  // manifests or a snapshot
+	tree      fs.FS         // files are those of this revision, or of the work tree
+	missing   []string      // names of -f and -k that stand for nothing there
 	completed bool
 }
 
@@ -48,26 +47,24 @@ func (r *reading) overrides() snapshot.Overrides {
 // repository is the current one, opened when the first revision is read.
 type repository struct {
 	*revision.Repo
-	top   string // directory of the work tree; empty: bare
-	trees []*revision.Tree
+	top    string // directory of the work tree; empty: bare
+	opened []io.Closer
 }
 
 func (c *comparison) close() {
 	if c.repo == nil {
 		return
 	}
-	for _, t := range c.repo.trees {
-		_ = t.Close() // all that was needed was read
+	for _, o := range c.repo.opened {
+		_ = o.Close() // all that was needed was read
 	}
 }
 
 // read takes a value of a flag: empty for the live cluster, a path that exists,
 // else a git revision.
 func (c *comparison) read(ctx context.Context, value, what string) (*reading, error) {
-	if _, forced := strings.CutPrefix(value, "git:"); !forced && value != "" {
-		if _, err := os.Stat(value); err == nil || value == load.Stdin {
-			return c.readPath(ctx, value)
-		}
+	if value != "" && !strings.HasPrefix(value, "git:") && exists(value) {
+		return c.readPath(ctx, value)
 	}
 	if value == "" && c.input.demo {
 		files, err := demo.Load(ctx)
@@ -88,14 +85,57 @@ func (c *comparison) readFiles(ctx context.Context, value, what string) (*readin
 	return r, err
 }
 
+// readRest reads what --on names, which is no revision.
+func (c *comparison) readRest(ctx context.Context) (*reading, error) {
+	switch {
+	case exists(c.on):
+	case c.on == liveName:
+		return c.read(ctx, c.on, "--on")
+	default:
+		return nil, unreadError(fmt.Errorf("--on %s: no such file or directory (give a snapshot, a directory, or live)", c.on))
+	}
+	r, err := c.readPath(ctx, c.on)
+	if err == nil && r.saved != nil {
+		err = usageError("--on %s is a saved report, on which no files can be laid: give a snapshot, a directory or live", c.on)
+	}
+	return r, err
+}
+
+func exists(name string) bool {
+	_, err := os.Stat(name)
+	return !errors.Is(err, fs.ErrNotExist) || name == load.Stdin
+}
+
 func (c *comparison) readPath(ctx context.Context, name string) (*reading, error) {
 	if saved, err := savedReport(name); saved != nil || err != nil {
 		return &reading{label: name, saved: saved}, err
 	}
 	from := c.input
-	from.filenames, from.kustomize, from.demo = []string{name}, "", false
-	files, err := from.readFiles(ctx, c.g)
+	from.filenames, from.kustomize, from.demo, from.mayBeMissing = []string{name}, "", false, true
+	files, err := from.loadFiles(ctx, c.g)
+	if err == nil && reportAmong(files) != "" {
+		err = unreadError(fmt.Errorf("%s: a %s is read from a file only, not from a pipe", name, reportAmong(files)))
+	}
+	if err == nil && nothingIn(files) && (len(files.Missing) == 0 || from.hint(name) != "") {
+		err = from.nothingRead()
+	}
 	return &reading{label: name, files: files}, err
+}
+
+// readChange reads what -f and -k lay on the base.
+func (c *comparison) readChange(ctx context.Context) (*load.Result, error) {
+	files, err := c.input.loadFiles(ctx, c.g)
+	switch {
+	case err != nil:
+		return nil, err
+	case files.Saved != nil:
+		return nil, usageError("-f names a snapshot, which is no change: give it to --base or --on")
+	case reportAmong(files) != "":
+		return nil, usageError("-f names a %s, which is no change: give it to --base or --head", reportAmong(files))
+	case nothingIn(files) && len(files.Ignored) == 0:
+		return nil, usageError("no objects passed to diff")
+	}
+	return files, nil
 }
 
 func (c *comparison) readRevision(ctx context.Context, value, what string) (*reading, error) {
@@ -113,16 +153,42 @@ func (c *comparison) readRevision(ctx context.Context, value, what string) (*rea
 	if err != nil {
 		return nil, unreadError(fmt.Errorf("%s: %w", what, err))
 	}
-	c.repo.trees = append(c.repo.trees, tree)
+	c.repo.opened = append(c.repo.opened, tree)
+	return c.readTree(ctx, &reading{label: "git:" + rev, tree: tree})
+}
+
+// readTree reads the names of -f and -k in the reading's tree. Those that stand
+// for nothing there are missing: files may have come, gone or moved.
+func (c *comparison) readTree(ctx context.Context, r *reading) (*reading, error) {
 	from := c.input
-	from.tree = tree
-	r := &reading{label: "git:" + rev, tree: tree}
-	err = from.keepThere(r, func(name string) (string, error) { return c.inRepository(name) })
-	if err != nil {
+	from.tree, from.mayBeMissing = r.tree, true
+	typed := map[string]string{}
+	translate := func(name string) (string, error) {
+		inside, err := c.inRepository(name)
+		typed[inside] = name
+		return inside, err
+	}
+	from.filenames = nil
+	for _, name := range c.input.filenames {
+		inside, err := translate(name)
+		if err != nil {
+			return nil, err
+		}
+		from.filenames = append(from.filenames, inside)
+	}
+	var err error
+	if from.kustomize != "" {
+		if from.kustomize, err = translate(from.kustomize); err != nil {
+			return nil, err
+		}
+	}
+	if r.files, err = from.loadFiles(ctx, c.g); err != nil {
 		return nil, err
 	}
-	r.files, err = from.loadFiles(ctx, c.g)
-	return r, err
+	for _, inside := range r.files.Missing {
+		r.missing = append(r.missing, typed[inside])
+	}
+	return r, nil
 }
 
 func (c *comparison) open(ctx context.Context) error {
@@ -157,58 +223,17 @@ func (c *comparison) inRepository(name string) (string, error) {
 	return inside, nil
 }
 
-// keepThere translates the names of -f and -k, and leaves out those that are
-// not there: files may have come, gone or moved between two revisions.
-func (f *inputFlags) keepThere(r *reading, translate func(string) (string, error)) error {
-	var names []string
-	there := func(name string) (string, bool, error) {
-		inside, err := translate(name)
-		if err != nil {
-			return "", false, err
-		}
-		found := false
-		if f.tree != nil {
-			_, err = fs.Stat(f.tree, inside)
-			matches, _ := fs.Glob(f.tree, inside)
-			found = !errors.Is(err, fs.ErrNotExist) || len(matches) > 0
-		} else {
-			_, err = os.Stat(inside)
-			matches, _ := filepath.Glob(inside)
-			found = !errors.Is(err, fs.ErrNotExist) || len(matches) > 0
-		}
-		if !found {
-			r.missing = append(r.missing, name)
-		}
-		return inside, found, nil
-	}
-	for _, name := range f.filenames {
-		inside, found, err := there(name)
-		if err != nil {
-			return err
-		}
-		if found {
-			names = append(names, inside)
-		}
-	}
-	f.filenames = names
-	if f.kustomize != "" {
-		inside, found, err := there(f.kustomize)
-		if err != nil {
-			return err
-		}
-		if f.kustomize = ""; found {
-			f.kustomize = inside
-		}
-	}
-	return nil
-}
-
-// checkNames refuses a name of -f or -k that neither side has.
+// checkNames refuses a name that neither side has anything of. That one side has
+// nothing is a change: all is new, or deleted.
 func (c *comparison) checkNames() error {
-	for _, name := range c.baseRead.missing {
-		if slices.Contains(c.headRead.missing, name) {
-			return unreadError(fmt.Errorf("the path %q is neither in %s nor in %s", name, c.baseRead.label, c.headRead.label))
+	base, head := c.baseRead, c.headRead
+	for _, name := range base.missing {
+		if slices.Contains(head.missing, name) {
+			return unreadError(fmt.Errorf("the path %q has no manifests, neither in %s nor in %s%s", name, base.label, head.label, c.input.hint(name)))
 		}
+	}
+	if base.manifests() && head.manifests() && nothingIn(base.files) && nothingIn(head.files) {
+		return unreadError(fmt.Errorf("no objects that istiod would read, neither in %s nor in %s", base.label, head.label))
 	}
 	return nil
 }
@@ -222,62 +247,22 @@ func (c *comparison) filesHavePlace() error {
 	return nil
 }
 
-// readWorkTree reads -f and -k from the disk. Beside a revision, places in
-// files are told from the repository's root, as the revision's are.
+// readWorkTree reads -f and -k from the disk. Beside a revision, they are read
+// as those of the revision are: from the repository's root, and not out of it.
 func (c *comparison) readWorkTree(ctx context.Context) (*reading, error) {
-	from := c.input
-	r := &reading{label: "work tree"}
-	if c.repo == nil {
-		r.label = c.changeLabel()
-		files, err := from.loadFiles(ctx, c.g)
-		if err == nil && files.Saved != nil {
-			err = usageError("-f names a snapshot, which is no change: give it to --base or --on")
+	if c.repo != nil {
+		if c.repo.top == "" {
+			return nil, usageError("this git repository is bare, so that there is no work tree to compare with: give --head REVISION")
 		}
-		r.files = files
-		return r, err
-	}
-	if c.repo.top == "" {
-		return nil, usageError("this git repository is bare, so that there is no work tree to compare with: give --head REVISION")
-	}
-	if err := from.keepThere(r, func(name string) (string, error) { return name, nil }); err != nil {
-		return nil, err
-	}
-	files, err := from.loadFiles(ctx, c.g)
-	if err != nil {
-		return nil, err
-	}
-	c.fromRoot(files)
-	r.files = files
-	return r, nil
-}
-
-// fromRoot rewrites where the objects are from to paths from the repository's root.
-func (c *comparison) fromRoot(r *load.Result) {
-	known := map[string]string{load.Stdin: load.Stdin, "": ""}
-	root := func(s *result.Source) {
-		to, ok := known[s.File]
-		if !ok {
-			var err error
-			if to, err = c.inRepository(s.File); err != nil {
-				to = s.File
-			}
-			known[s.File] = to
+		root, err := os.OpenRoot(c.repo.top)
+		if err != nil {
+			return nil, unreadError(err)
 		}
-		s.File = to
+		c.repo.opened = append(c.repo.opened, root)
+		return c.readTree(ctx, &reading{label: "work tree", tree: root.FS()})
 	}
-	for i := range r.Objects {
-		root(&r.Objects[i].Source)
-	}
-	for i := range r.Unmodelled {
-		root(&r.Unmodelled[i].Source)
-	}
-	for i := range r.Diagnostics {
-		root(&r.Diagnostics[i].Source)
-		root(&r.Diagnostics[i].Object.Source)
-	}
-	for i := range r.Gaps {
-		root(&r.Gaps[i].Object.Source)
-	}
+	files, err := c.readChange(ctx)
+	return &reading{label: c.changeLabel(), files: files}, err
 }
 
 // mesh makes a side of what was read.
@@ -309,40 +294,4 @@ func (c *comparison) mesh(ctx context.Context, r *reading, overrides snapshot.Ov
 	out.snap, out.diagnostics = r.files.Snapshot(), r.files.Diagnostics
 	out.snap.Overrides = overrides
 	return out, nil
-}
-
-// savedReport reads a ScopeReport; nil if the file is something else.
-func savedReport(path string) (*result.Audit, error) {
-	info, err := os.Stat(path)
-	if err != nil || !info.Mode().IsRegular() {
-		return nil, nil
-	}
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return nil, unreadError(err)
-	}
-	if !bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
-		return nil, nil
-	}
-	var head struct{ APIVersion, Kind string }
-	if err := json.Unmarshal(text, &head); err != nil && bytes.Contains(text[:min(len(text), 4096)], []byte(`"`+result.KindScopeReport+`"`)) {
-		return nil, unreadError(fmt.Errorf("%s: a ScopeReport that is damaged or cut short: %w", path, err))
-	}
-	if head.Kind != result.KindScopeReport {
-		return nil, nil
-	}
-	if head.APIVersion != result.APIVersion {
-		return nil, unreadError(fmt.Errorf("%s: a ScopeReport of %s: this plugin reads %s; make it again from its source", path, head.APIVersion, result.APIVersion))
-	}
-	saved := &result.Audit{}
-	if err := json.Unmarshal(text, saved); err != nil {
-		return nil, unreadError(fmt.Errorf("%s: %w", path, err))
-	}
-	if err := saved.Check(); err != nil {
-		return nil, unreadError(fmt.Errorf("%s: a damaged ScopeReport: %w", path, err))
-	}
-	if len(saved.Proxies) > 0 && len(saved.Objects) == 0 {
-		return nil, unreadError(fmt.Errorf("%s: a ScopeReport without its details cannot be compared: save it with scope -o json --resources --details", path))
-	}
-	return saved, nil
 }

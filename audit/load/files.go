@@ -36,7 +36,7 @@ func Files(ctx context.Context, o Options) (*Result, error) {
 		}
 		data, err := from.readUnless(ctx, name, o.Stdin)
 		if err != nil {
-			p.result.Gaps = append(p.result.Gaps, unreadable(name, err))
+			p.result.Gaps = append(p.result.Gaps, unreadable(name, from.linked(name, err)))
 			continue
 		}
 		if saved.Is(data) {
@@ -105,12 +105,15 @@ func (p place) read(name string, stdin io.Reader) ([]byte, error) {
 		}
 		return readAll(stdin)
 	}
-	if p.tree != nil {
-		return fs.ReadFile(p.tree, name)
-	}
-	info, err := os.Stat(name)
+	info, err := p.stat(name)
 	if err != nil {
 		return nil, err
+	}
+	if p.tree != nil {
+		if !info.Mode().IsRegular() {
+			return nil, fmt.Errorf("not a file")
+		}
+		return fs.ReadFile(p.tree, name)
 	}
 	if info.Mode()&os.ModeDevice != 0 || info.IsDir() {
 		return nil, fmt.Errorf("not a file")

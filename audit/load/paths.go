@@ -175,15 +175,30 @@ func (p place) linksToDirectory(name string, e fs.DirEntry) bool {
 	return err == nil && info.IsDir()
 }
 
-func unreadable(name string, err error) result.Gap {
+// linked says of a name in a tree that cannot be read that it is a link.
+func (p place) linked(name string, err error) error {
+	if p.tree != nil {
+		if to, e := fs.ReadLink(p.tree, name); e == nil {
+			return fmt.Errorf("it is a symbolic link to %s: %w", to, reason(err))
+		}
+	}
+	return err
+}
+
+// reason is an error without the path that a message names anyway.
+func reason(err error) error {
 	var pathErr *fs.PathError
 	if errors.As(err, &pathErr) {
-		err = pathErr.Err
+		return pathErr.Err
 	}
+	return err
+}
+
+func unreadable(name string, err error) result.Gap {
 	return result.Gap{
 		Kind:   result.Unread,
 		Object: result.Ref{Kind: "File", Name: name, Source: result.Source{File: name}},
 		All:    true,
-		Text:   fmt.Sprintf("cannot read %s: %v; what it holds is missing", name, err),
+		Text:   fmt.Sprintf("cannot read %s: %v; what it holds is missing", name, reason(err)),
 	}
 }

@@ -39,12 +39,13 @@ func (a *Audit) ScopeByID(id string) *Scope {
 	return nil
 }
 
-// Check returns an error if a saved audit does not hold together: a proxy
-// without its group, a group without its scope, proxies without a control plane,
-// a reason that is not in the list, a resource that is null.
+// Check returns an error if a saved audit does not hold together: no control
+// plane (of which each mesh has one, assumed if need be), a proxy without its
+// group, a group without its scope, a reason that is not in the list, a resource
+// that is null.
 func (a *Audit) Check() error {
-	if len(a.Proxies) > 0 && len(a.Mesh.ControlPlanes) == 0 {
-		return errors.New("mesh.controlPlanes is empty")
+	if len(a.Mesh.ControlPlanes) == 0 {
+		return errors.New("mesh.controlPlanes is missing or empty")
 	}
 	scopes, groups := map[string]bool{}, map[string]bool{}
 	for i := range a.Scopes {
