@@ -62,7 +62,7 @@ func Run(snap *snapshot.Snapshot, o Options) (*result.Audit, error) {
 	out.Gaps = append(append(out.Gaps, snap.Gaps...), m.Gaps...)
 	var err error
 	if o.Brief = o.Brief && !o.Details; !o.Brief {
-		if out.Objects, err = snap.Objects(); err != nil {
+		if out.Objects, err = snap.Objects(o.Details); err != nil {
 			return nil, err
 		}
 	}

@@ -100,11 +100,11 @@ func newDiffCommand(g *global) *cobra.Command {
 	flags.StringVar(&f.xdsType, "type", "", "Show only changes of this type: "+strings.Join(result.Types, ", "))
 	flags.StringVar(&f.show, "show", "summary", "How much the text shows: summary or all")
 	flags.BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "Proxies of all namespaces (the default unless -n is given)")
-	flags.StringArrayVar(&f.failOn, "fail-on", nil, "Exit with 1 only if this holds: lost, gained, changed, any, bytes>10%, bytes>200KiB (any one proxy grows by more), istiod>5%; may be given several times")
+	flags.StringArrayVar(&f.failOn, "fail-on", nil, "Exit with 1 only if this holds: lost (that callers notice, or all proxies of a workload), gained, changed, any, unsafe-order, bytes>10%, bytes>200KiB (any one proxy grows by more), istiod>5%; may be given several times")
 	fixedCompletion(cmd, "output", diffFormats...)
 	fixedCompletion(cmd, "type", result.Types...)
 	fixedCompletion(cmd, "show", "summary", "all")
-	fixedCompletion(cmd, "fail-on", "lost", "gained", "changed", "any", "bytes>10%", "bytes>200KiB", "istiod>5%")
+	fixedCompletion(cmd, "fail-on", "lost", "gained", "changed", "any", "unsafe-order", "bytes>10%", "bytes>200KiB", "istiod>5%")
 	return cmd
 }
 

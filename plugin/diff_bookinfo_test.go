@@ -109,7 +109,7 @@ func linesOf(t *testing.T, xdsType, name string, parts []result.Part) []string {
 	t.Helper()
 	var out []string
 	for _, p := range parts {
-		p.Service, p.Matches, p.By, p.Bytes, p.Digest = "", nil, result.Ref{}, 0, 0
+		p.Service, p.Matches, p.By, p.Bytes, p.Digest, p.Fails, p.TLS = "", nil, result.Ref{}, 0, 0, nil, ""
 		text, err := json.Marshal(p)
 		if err != nil {
 			t.Fatal(err)

@@ -17,7 +17,14 @@ type gate struct {
 // gateWords are the gates without a number.
 var gateWords = map[string]func(*result.Diff) string{
 	"lost": func(d *result.Diff) string {
-		return said(d.Summary.Lose > 0, "%d proxies lose something", d.Summary.Lose)
+		var why []string
+		if n := d.Summary.Lose; n > 0 {
+			why = append(why, counted(n, "proxy loses", "proxies lose")+" something that callers notice")
+		}
+		if n := d.Summary.Emptied; n > 0 {
+			why = append(why, counted(n, "workload loses all its proxies", "workloads lose all their proxies"))
+		}
+		return strings.Join(why, "; ")
 	},
 	"gained": func(d *result.Diff) string {
 		n := 0
@@ -26,15 +33,24 @@ var gateWords = map[string]func(*result.Diff) string{
 				n++
 			}
 		}
-		return said(n > 0, "%d changes gain something", n)
+		return said(n > 0, "something is gained: %s", counted(n, "change", "changes"))
 	},
 	"changed": func(d *result.Diff) string {
 		n := d.Summary.Altered + d.Summary.Moved
-		return said(n > 0, "%d resources or parts are changed or moved", n)
+		return said(n > 0, "%s changed or moved", counted(n, "resource or part is", "resources or parts are"))
 	},
 	"any": func(d *result.Diff) string {
-		return said(differs(d), "%d proxies change, %d are new, %d gone", d.Summary.Changed, d.Summary.Added, d.Summary.Removed)
+		return said(differs(d), "%s, %d new, %d gone", counted(d.Summary.Changed, "proxy changes", "proxies change"), d.Summary.Added, d.Summary.Removed)
 	},
+	"unsafe-order": func(d *result.Diff) string { return said(d.Order.Unsafe != "", "%s", d.Order.Unsafe) },
+}
+
+// counted is a number with its noun.
+func counted(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
 }
 
 func said(on bool, format string, args ...any) string {
@@ -49,7 +65,7 @@ func differs(d *result.Diff) bool {
 	return d.Summary.Changed+d.Summary.Added+d.Summary.Removed > 0
 }
 
-// parseGate reads lost, gained, changed, any, bytes>AMOUNT or istiod>AMOUNT,
+// parseGate reads lost, gained, changed, any, unsafe-order, bytes>AMOUNT or istiod>AMOUNT,
 // where AMOUNT is a percentage or a number of bytes.
 func parseGate(text string) (gate, error) {
 	if on := gateWords[text]; on != nil {
@@ -57,7 +73,7 @@ func parseGate(text string) (gate, error) {
 	}
 	what, limit, found := strings.Cut(text, ">")
 	if !found || what != "bytes" && what != "istiod" {
-		return gate{}, usageError("--fail-on %q: use lost, gained, changed, any, bytes>10%%, bytes>200KiB or istiod>5%%", text)
+		return gate{}, usageError("--fail-on %q: use lost, gained, changed, any, unsafe-order, bytes>10%%, bytes>200KiB or istiod>5%%", text)
 	}
 	exceeds, err := parseLimit(limit)
 	if err != nil {

@@ -34,6 +34,8 @@ func Diff(out io.Writer, d *result.Diff, o DiffOptions) error {
 		w.wrap("", "  ", "PARTIAL: only one namespace was read; what other namespaces define is missing")
 	}
 	w.changes()
+	w.oneSided("GONE", "-", w.view.Gone)
+	w.oneSided("NEW", "+", w.view.New)
 	w.order()
 	w.push()
 	w.silent()
@@ -63,21 +65,51 @@ func Verdict(d *result.Diff) string {
 	if s.Changed == 0 {
 		parts = append(parts, fmt.Sprintf("no difference for %s", count(s.Proxies, "proxy", "proxies")))
 	} else {
-		lose := "none loses anything"
-		if s.Lose > 0 {
-			lose = fmt.Sprintf("%d lose something", s.Lose)
+		parts = append(parts, fmt.Sprintf("%d of %s %s, %s", s.Changed, count(s.Proxies, "proxy", "proxies"), verb(s.Changed, "changes", "change"), losers(s)))
+		if s.LeastGrowth.Delta() != 0 || s.MostGrowth.Delta() != 0 {
+			parts = append(parts, "bytes per connection "+span(s.LeastGrowth.Percent(), s.MostGrowth.Percent(), percent))
 		}
-		parts = append(parts, fmt.Sprintf("%d of %s change, %s", s.Changed, count(s.Proxies, "proxy", "proxies"), lose),
-			"bytes per connection "+span(s.LeastGrowth.Percent(), s.MostGrowth.Percent(), percent))
 	}
 	if s.Added > 0 {
 		parts = append(parts, count(s.Added, "proxy", "proxies")+" new")
 	}
 	if s.Removed > 0 {
-		parts = append(parts, count(s.Removed, "proxy", "proxies")+" gone")
+		gone := count(s.Removed, "proxy", "proxies") + " gone"
+		if s.Emptied > 0 {
+			gone += fmt.Sprintf(" (all of %s)", count(s.Emptied, "workload", "workloads"))
+		}
+		parts = append(parts, gone)
 	}
-	parts = append(parts, fmt.Sprintf("istiod total %s (%s)", signed(s.Istiod.Delta()), percent(s.Istiod.Percent())))
+	if d.Order.Unsafe != "" {
+		parts = append(parts, "NOT SAFE IN ANY ORDER")
+	}
+	switch {
+	case s.Istiod.Delta() != 0:
+		parts = append(parts, fmt.Sprintf("istiod total %s (%s)", signed(s.Istiod.Delta()), percent(s.Istiod.Percent())))
+	case s.Changed > 0:
+		parts = append(parts, "istiod total unchanged")
+	}
 	return strings.Join(parts, "; ")
+}
+
+// losers tells how many proxies lose something, those first whose callers notice.
+func losers(s result.DiffSummary) string {
+	switch {
+	case s.Lose > 0 && s.LoseUnused > 0:
+		return fmt.Sprintf("%d %s something that callers notice, %d only what is unused or served otherwise", s.Lose, verb(s.Lose, "loses", "lose"), s.LoseUnused)
+	case s.Lose > 0:
+		return fmt.Sprintf("%d %s something that callers notice", s.Lose, verb(s.Lose, "loses", "lose"))
+	case s.LoseUnused > 0:
+		return fmt.Sprintf("%d %s only what is unused or served otherwise", s.LoseUnused, verb(s.LoseUnused, "loses", "lose"))
+	}
+	return "none loses anything"
+}
+
+func verb(n int, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
 }
 
 type diffWriter struct {
@@ -130,12 +162,12 @@ func wrapped(first, rest, text string, width int) []string {
 }
 
 var diffTitles = map[result.ChangeKind]string{
-	result.Lost: "LOST", result.Gained: "GAINED", result.Moved: "MOVED", result.Changed: "CHANGED", result.ResizedOnly: "RESIZED",
+	result.Lost: "LOST", lostUnused: "LOST, BUT UNUSED OR SERVED OTHERWISE", result.Gained: "GAINED", result.Moved: "MOVED", result.Changed: "CHANGED", result.ResizedOnly: "RESIZED",
 }
 
 func (w *diffWriter) changes() {
 	blocks := w.view.blocks()
-	for _, kind := range result.ChangeKinds {
+	for _, kind := range blockKinds {
 		shown, hidden := 0, 0
 		for _, b := range blocks {
 			if b.kind != kind {
@@ -166,6 +198,9 @@ func (w *diffWriter) block(b *block) {
 	w.wrap("  ", "    ", w.view.who(b.audience, workloads))
 	w.wrap("    because ", "      ", b.why())
 	for _, r := range b.rows() {
+		if r.sees != "" {
+			w.wrap("    callers see ", "      ", r.sees)
+		}
 		if w.o.All || len(r.changes) <= diffLines {
 			for _, c := range r.changes {
 				w.wrap("    "+sign(b.kind)+" ", "      ", describe(c))
@@ -173,15 +208,12 @@ func (w *diffWriter) block(b *block) {
 		} else {
 			w.wrap("    "+sign(b.kind)+" ", "      ", r.sums()+" of "+r.subjects(diffSubjects))
 		}
-		if r.sees != "" {
-			w.wrap("      callers see ", "        ", r.sees)
-		}
 	}
 }
 
 func sign(kind result.ChangeKind) string {
 	switch kind {
-	case result.Lost:
+	case result.Lost, lostUnused:
 		return "-"
 	case result.Gained:
 		return "+"
@@ -189,6 +221,22 @@ func sign(kind result.ChangeKind) string {
 		return ">"
 	}
 	return "~"
+}
+
+// oneSided tells of proxies that only one side has.
+func (w *diffWriter) oneSided(title, sign string, list []result.OneSided) {
+	if len(list) == 0 {
+		return
+	}
+	w.linef("")
+	w.linef("%s", w.header.Sprint(title))
+	shown := list[:min(len(list), limit(w.o.All, diffBlocks))]
+	for i := range shown {
+		w.wrap("  "+sign+" ", "      ", w.view.oneSidedText(&shown[i]))
+	}
+	if rest := len(list) - len(shown); rest > 0 {
+		w.linef("  … and %d more (--show all)", rest)
+	}
 }
 
 func (w *diffWriter) order() {
@@ -256,12 +304,13 @@ func (w *diffWriter) push() {
 
 // silent names the inputs that no proxy notices.
 func (w *diffWriter) silent() {
-	var names []string
+	var silent []*result.Input
 	for i := range w.view.Inputs {
-		if w.view.Inputs[i].Changes == 0 {
-			names = append(names, inputText(&w.view.Inputs[i]))
+		if in := &w.view.Inputs[i]; in.Changes == 0 && !w.view.decides[in.ID] {
+			silent = append(silent, in)
 		}
 	}
+	names := w.view.inputTexts(silent)
 	if len(names) == 0 {
 		return
 	}

@@ -4,16 +4,25 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/mesh-audit/mesh-audit/audit/result"
 )
+
+// lostUnused is the section of losses that no caller notices, after those that
+// callers do.
+const lostUnused result.ChangeKind = "lost, unused"
+
+// blockKinds are the sections of a diff, in order.
+var blockKinds = slices.Insert(slices.Clone(result.ChangeKinds), 1, lostUnused)
 
 // block is the changes of one kind that have the same causes and touch the
 // same proxies: what a reader wants to be told once.
 type block struct {
 	kind     result.ChangeKind
 	inputs   []*result.Input
+	reason   string // the inputs in words
 	audience *result.Audience
 	changes  []*result.Change
 }
@@ -24,11 +33,20 @@ type diffView struct {
 	inputs    map[string]*result.Input
 	groups    map[string]*result.DiffGroup
 	audiences map[string]*result.Audience
+	decides   map[string]bool // inputs because of which proxies come or go
+	told      map[string]bool // inputs of which the fields that changed are told
 }
 
 func viewOf(d *result.Diff) *diffView {
 	v := &diffView{
-		Diff: d, inputs: map[string]*result.Input{}, groups: map[string]*result.DiffGroup{}, audiences: map[string]*result.Audience{},
+		Diff: d, inputs: map[string]*result.Input{}, groups: map[string]*result.DiffGroup{}, audiences: map[string]*result.Audience{}, decides: map[string]bool{}, told: map[string]bool{},
+	}
+	for _, list := range [][]result.OneSided{d.Gone, d.New} {
+		for i := range list {
+			for _, id := range list[i].Inputs {
+				v.decides[id] = true
+			}
+		}
 	}
 	for i := range d.Inputs {
 		v.inputs[d.Inputs[i].ID] = &d.Inputs[i]
@@ -42,20 +60,22 @@ func viewOf(d *result.Diff) *diffView {
 	return v
 }
 
-// blocks groups the changes; those that touch most proxies come first in each kind.
+// blocks groups the changes; those that touch most proxies come first in each
+// kind. Losses that no caller notices go with those of the same cause and the
+// same proxies that callers do notice, else into a section of their own.
 func (v *diffView) blocks() []*block {
 	type key struct {
-		kind             result.ChangeKind
-		inputs, audience string
+		kind        result.ChangeKind
+		inputs, who string
 	}
 	index := map[key]*block{}
 	var out []*block
-	for i := range v.Changes {
-		c := &v.Changes[i]
-		k := key{c.Kind, strings.Join(c.Inputs, ","), c.Audience}
+	for _, t := range v.tellings() {
+		c := t.change
+		k := key{c.Told(), strings.Join(c.Inputs, ","), strings.Join(t.groups, ",")}
 		b := index[k]
 		if b == nil {
-			b = &block{kind: c.Kind, audience: v.audiences[c.Audience]}
+			b = &block{kind: c.Told(), audience: v.audienceOf(t.groups)}
 			for _, id := range c.Inputs {
 				b.inputs = append(b.inputs, v.inputs[id])
 			}
@@ -64,11 +84,57 @@ func (v *diffView) blocks() []*block {
 		}
 		b.changes = append(b.changes, c)
 	}
+	for _, b := range out {
+		if b.kind == result.Lost && !slices.ContainsFunc(b.changes, (*result.Change).Noticed) {
+			b.kind = lostUnused
+		}
+	}
 	slices.SortStableFunc(out, func(x, y *block) int {
-		return cmp.Or(cmp.Compare(slices.Index(result.ChangeKinds, x.kind), slices.Index(result.ChangeKinds, y.kind)),
+		return cmp.Or(cmp.Compare(slices.Index(blockKinds, x.kind), slices.Index(blockKinds, y.kind)),
 			cmp.Compare(y.audience.Proxies, x.audience.Proxies))
 	})
+	for _, b := range out {
+		b.reason = v.because(b.inputs)
+	}
 	return out
+}
+
+// telling is a change with the groups of all changes that read the same.
+type telling struct {
+	change *result.Change
+	groups []string
+}
+
+// tellings joins changes that read the same though they are not: the names of a
+// virtual host, say, that proxies of another namespace have.
+func (v *diffView) tellings() []*telling {
+	index := map[string]*telling{}
+	var out []*telling
+	for i := range v.Changes {
+		c := &v.Changes[i]
+		key := strings.Join(append([]string{string(c.Told()), describe(c), c.Sees, strconv.FormatBool(c.Harmless)}, c.Inputs...), "\x00")
+		t := index[key]
+		if t == nil {
+			t = &telling{change: c}
+			index[key] = t
+			out = append(out, t)
+		}
+		t.groups = append(t.groups, v.audiences[c.Audience].Groups...)
+	}
+	for _, t := range out {
+		slices.Sort(t.groups)
+		t.groups = slices.Compact(t.groups)
+	}
+	return out
+}
+
+// audienceOf is the proxies of groups.
+func (v *diffView) audienceOf(groups []string) *result.Audience {
+	a := &result.Audience{Groups: groups}
+	for _, id := range groups {
+		a.Proxies += len(v.groups[id].Proxies)
+	}
+	return a
 }
 
 // who names the proxies of an audience: their number and workloads.
@@ -111,19 +177,72 @@ func (b *block) why() string {
 	if len(b.inputs) == 0 {
 		return "cause not known"
 	}
+	return b.reason
+}
+
+// because joins changed inputs, each of which may be the cause.
+func (v *diffView) because(inputs []*result.Input) string {
 	const most = 3
-	var texts []string
-	for _, in := range b.inputs[:min(most, len(b.inputs))] {
-		texts = append(texts, inputText(in))
+	texts := v.inputTexts(inputs)
+	if rest := len(texts) - most; rest > 0 {
+		texts = append(texts[:most:most], fmt.Sprintf("%d more", rest))
 	}
-	if rest := len(b.inputs) - len(texts); rest > 0 {
-		texts = append(texts, fmt.Sprintf("%d more", rest))
+	return strings.Join(texts, " or ")
+}
+
+// inputTexts tells of changed inputs, the first time with the fields that
+// changed; several that controllers write are one.
+func (v *diffView) inputTexts(inputs []*result.Input) []string {
+	type many struct{ kind, namespace, change string }
+	numbers := map[many]int{}
+	keyOf := func(in *result.Input) many { return many{in.Ref().Kind, in.Ref().Namespace, in.Change} }
+	for _, in := range inputs {
+		numbers[keyOf(in)]++
 	}
-	joint := " and "
-	if len(b.inputs) > 1 {
-		joint = " or "
+	var out []string
+	for _, in := range inputs {
+		k := keyOf(in)
+		switch n := numbers[k]; {
+		case !slices.Contains(controlled, k.kind) || n == 1:
+			text := inputText(in)
+			if !v.told[in.ID] {
+				v.told[in.ID] = true
+				text += fieldsText(in.Fields)
+			}
+			out = append(out, text)
+		case n > 1:
+			out = append(out, fmt.Sprintf("%d %ss of %s %s", n, k.kind, k.namespace, k.change))
+			numbers[k] = 0
+		}
 	}
-	return strings.Join(texts, joint)
+	return out
+}
+
+// controlled are the kinds that controllers write.
+var controlled = []string{"Pod", "ReplicaSet", "EndpointSlice", "Endpoints"}
+
+// oneSidedText tells of proxies that only one side has.
+func (v *diffView) oneSidedText(one *result.OneSided) string {
+	name := strings.Join(one.Proxies[:min(1, len(one.Proxies))], "")
+	if _, workload, ok := strings.Cut(one.Workload, "/"); ok {
+		name = workload
+	}
+	text := fmt.Sprintf("%s of %s/%s (%s", count(len(one.Proxies), "proxy", "proxies"), one.Namespace, name, bytesText(one.Bytes.Total))
+	if len(one.Proxies) > 1 {
+		text += " each"
+	}
+	text += ")"
+	if one.Left > 0 {
+		text += fmt.Sprintf(", beside %d that both sides have", one.Left)
+	}
+	var inputs []*result.Input
+	for _, id := range one.Inputs {
+		inputs = append(inputs, v.inputs[id])
+	}
+	if len(inputs) > 0 {
+		text += ", because " + v.because(inputs)
+	}
+	return text
 }
 
 // inputText tells of one changed input: "Sidecar shop/cart (cart.yaml:3) added".
@@ -138,6 +257,34 @@ func inputText(in *result.Input) string {
 	return text
 }
 
+// fieldsText tells which fields of an object changed, the first few.
+func fieldsText(fields []result.FieldChange) string {
+	const most = 3
+	var texts []string
+	for _, f := range fields[:min(most, len(fields))] {
+		texts = append(texts, f.Path+": "+valueText(f.Before)+" → "+valueText(f.After))
+	}
+	if rest := len(fields) - most; rest > 0 {
+		texts = append(texts, count(rest, "more field", "more fields"))
+	}
+	if len(texts) == 0 {
+		return ""
+	}
+	return ": " + strings.Join(texts, "; ")
+}
+
+// valueText is a value of a field, cut if it is long.
+func valueText(value string) string {
+	const most = 60
+	if value == "" {
+		return "unset"
+	}
+	if r := []rune(value); len(r) > most {
+		return string(r[:most]) + "…"
+	}
+	return value
+}
+
 // diffRow is changes of a block that callers see alike.
 type diffRow struct {
 	sees    string
@@ -145,7 +292,7 @@ type diffRow struct {
 }
 
 // rows groups a block's changes by what callers see; what they see nothing of
-// by itself goes with the first.
+// comes last.
 func (b *block) rows() []diffRow {
 	var rows []diffRow
 	for _, c := range b.changes {
@@ -157,13 +304,11 @@ func (b *block) rows() []diffRow {
 		rows[i].changes = append(rows[i].changes, c)
 	}
 	silent := slices.IndexFunc(rows, func(r diffRow) bool { return r.sees == "" })
-	if silent < 0 || len(rows) == 1 || b.kind != result.Lost {
+	if silent < 0 {
 		return rows
 	}
-	moved := rows[silent].changes
-	rows = slices.Delete(rows, silent, silent+1)
-	rows[0].changes = append(rows[0].changes, moved...)
-	return rows
+	last := rows[silent]
+	return append(slices.Delete(rows, silent, silent+1), last)
 }
 
 // subjects names what the row's changes are of: services, else resources.
@@ -331,8 +476,12 @@ func span[T comparable](least, most T, show func(T) string) string {
 
 func percent(p float64) string {
 	switch text := fmt.Sprintf("%.1f %%", p); {
-	case text == "0.0 %" || text == "-0.0 %":
+	case p == 0:
 		return "±0 %"
+	case text == "0.0 %":
+		return "+<0.1 %"
+	case text == "-0.0 %":
+		return "−<0.1 %"
 	case p > 0:
 		return "+" + text
 	default:

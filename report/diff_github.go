@@ -52,7 +52,7 @@ type diffFinding struct {
 
 // findingVerbs say what an input does to proxies.
 var findingVerbs = map[result.ChangeKind]string{
-	result.Lost: "is lost", result.Gained: "is gained", result.Moved: "moves", result.Changed: "changes", result.ResizedOnly: "has another size",
+	result.Lost: "is lost", lostUnused: "is lost, but unused or served otherwise,", result.Gained: "is gained", result.Moved: "moves", result.Changed: "changes", result.ResizedOnly: "has another size",
 }
 
 // diffFindings are what each changed object does, by kind of change and in the

@@ -26,9 +26,11 @@ func DiffMarkdown(out io.Writer, d *result.Diff) error {
 	m := &markdown{view: viewOf(d), left: markdownLimit - markdownTail}
 	m.add("### mesh-audit: what this change does to the proxies\n\n" + plain(Verdict(d)) + "\n")
 	blocks := m.view.blocks()
-	for _, kind := range result.ChangeKinds {
+	for _, kind := range blockKinds {
 		m.section(kind, blocks)
 	}
+	m.oneSided("Gone", m.view.Gone)
+	m.oneSided("New", m.view.New)
 	m.order()
 	m.push()
 	m.gaps()
@@ -117,6 +119,15 @@ func (m *markdown) block(b *block) string {
 		}
 	}
 	return s.String()
+}
+
+// oneSided tells of proxies that only one side has.
+func (m *markdown) oneSided(title string, list []result.OneSided) {
+	var entries []string
+	for i := range list {
+		entries = append(entries, "- "+plain(m.view.oneSidedText(&list[i]))+"\n")
+	}
+	m.unfold(title, entries)
 }
 
 func (m *markdown) order() {

@@ -14,6 +14,7 @@ import (
 // sarifRules are the kinds of changes as SARIF rules.
 var sarifRules = map[result.ChangeKind]struct{ id, level, text string }{
 	result.Lost:        {"mesh-diff/lost", "warning", "Proxies lose a resource, or a part of one"},
+	lostUnused:         {"mesh-diff/lost-unused", "note", "Proxies lose what is unused or served otherwise"},
 	result.Gained:      {"mesh-diff/gained", "note", "Proxies gain a resource, or a part of one"},
 	result.Moved:       {"mesh-diff/moved", "note", "A resource or part goes under another name"},
 	result.Changed:     {"mesh-diff/changed", "note", "A resource or part has another content"},
@@ -27,7 +28,7 @@ const projectURI = "https://github.com/mesh-audit/mesh-audit"
 func DiffSARIF(out io.Writer, d *result.Diff, version string) error {
 	run := sarif.NewRunWithInformationURI("mesh-audit", projectURI)
 	run.Tool.Driver.WithVersion(version)
-	for _, kind := range result.ChangeKinds {
+	for _, kind := range blockKinds {
 		rule := sarifRules[kind]
 		run.AddRule(rule.id).WithDescription(rule.text)
 	}

@@ -27,15 +27,24 @@ func sampleDiff() *result.Diff {
 		APIVersion: result.APIVersion, Kind: result.KindDiffReport,
 		Base: result.DiffSide{Label: "main/", Mesh: sample().Mesh}, Head: result.DiffSide{Label: "branch/", Mesh: sample().Mesh},
 		Summary: result.DiffSummary{
-			Proxies: 5, Changed: 3, Lose: 3, Added: 1, Removed: 2, Lost: 3, Gained: 1, Moved: 1, Altered: 1, Resized: 1,
+			Proxies: 5, Changed: 3, Lose: 2, LoseUnused: 1, Added: 1, Removed: 2, Emptied: 1, Lost: 4, Gained: 1, Moved: 1, Altered: 1, Resized: 1,
 			LeastGrowth: result.Growth{Base: 1000, Head: 800}, MostGrowth: result.Growth{Base: 1000, Head: 1000}, Istiod: result.Growth{Base: 91000, Head: 90000},
 		},
 		Inputs: []result.Input{
-			{ID: "i1", Kind: result.InputObject, Change: "changed", Base: refOf("DestinationRule", hostile, 3), Head: refOf("DestinationRule", hostile, 4), Changes: 4, Proxies: 3},
+			{ID: "i1", Kind: result.InputObject, Change: "changed", Base: refOf("DestinationRule", hostile, 3), Head: refOf("DestinationRule", hostile, 4), Changes: 4, Proxies: 3, Fields: []result.FieldChange{
+				{Path: "metadata.labels[" + hostile + "]", After: hostile}, {Path: "spec.trafficPolicy.tls.mode", Before: "ISTIO_MUTUAL", After: "DISABLE"},
+				{Path: "spec.subsets[1]", Before: `{"name":"` + strings.Repeat("v", 80) + `"}`}, {Path: "spec.host", Before: "a", After: "b"},
+			}},
 			{ID: "i2", Kind: result.InputObject, Change: "removed", Base: refOf("VirtualService", "cart", 9), Changes: 2, Proxies: 2},
 			{ID: "i3", Kind: result.InputFlags, Change: "changed", Text: "PILOT_X: unset -> true", Changes: 1, Proxies: 1},
 			{ID: "i4", Kind: result.InputObject, Change: "added", Head: refOf("Gateway", "unseen", 30)},
+			{ID: "i5", Kind: result.InputObject, Change: "removed", Base: refOf("Pod", "old-0", 0)}, {ID: "i6", Kind: result.InputObject, Change: "removed", Base: refOf("Pod", "old-1", 0)},
 		},
+		Gone: []result.OneSided{
+			{Kind: result.Sidecar, Namespace: "shop", Workload: "deployment/" + hostile, Proxies: []string{"old-0"}, Bytes: result.Bytes{Total: 1000}, Left: 2, Inputs: []string{"i5", "i6"}},
+			{Kind: result.Router, Namespace: "edge", Proxies: []string{hostile}, Bytes: result.Bytes{Total: 2000}, Inputs: []string{"i4"}},
+		},
+		New: []result.OneSided{{Kind: result.Sidecar, Namespace: "shop", Workload: "deployment/new", Proxies: []string{"new-0"}, Bytes: result.Bytes{Total: 3000}}},
 		Groups: []result.DiffGroup{
 			{ID: "d1", Kind: result.Sidecar, Namespace: "shop", Workload: "deployment/" + hostile, Proxies: []string{"cart-0", "cart-1"}, BaseScope: "default scope", HeadScope: "default scope", Lose: true},
 			{ID: "d2", Kind: result.Router, Namespace: "edge", Proxies: []string{"gw-0"}, BaseScope: "gateways of edge", HeadScope: "gateways of edge", Lose: true},
@@ -45,6 +54,9 @@ func sampleDiff() *result.Diff {
 			{Kind: result.Lost, Type: "cds", Resource: cluster, Service: "cart.shop.svc.cluster.local", Before: []result.Part{{Type: "EDS", Rule: &rule}}, Sees: "503 NC", Inputs: []string{"i1"}, Audience: "a1", LeastBytes: -900, MostBytes: -900},
 			{Kind: result.Lost, Type: "eds", Resource: cluster, Service: "cart.shop.svc.cluster.local", Before: []result.Part{{Endpoints: new(2)}}, Inputs: []string{"i1"}, Audience: "a1", LeastBytes: -90, MostBytes: -90},
 			{Kind: result.Lost, Type: "rds", Resource: "80", Part: &name, Before: []result.Part{{Name: name, Domains: []string{hostile}, To: []string{cluster}}}, Sees: "404 NR", Inputs: []string{"i1", "i2"}, Audience: "a2", LeastBytes: -50, MostBytes: -50},
+			{Kind: result.Changed, Type: "rds", Resource: "81", Part: &name, Before: []result.Part{{Name: name, To: []string{"a"}}}, After: []result.Part{{Name: name, To: []string{hostile}}}, Fields: []string{"to"}, Fails: []string{"503 NC of " + hostile}, Sees: "503 NC of " + hostile, Inputs: []string{"i1"}, Audience: "a2"},
+			{Kind: result.Lost, Type: "cds", Resource: "outbound|81||unused", Before: []result.Part{{Type: "EDS"}}, Harmless: true, Inputs: []string{"i2"}, Audience: "a1"},
+			{Kind: result.Lost, Type: "cds", Resource: "outbound|82||served", Before: []result.Part{{Type: "EDS"}}, Sees: "listener " + hostile + " instead", Harmless: true, Inputs: []string{"i2"}, Audience: "a1"},
 			{Kind: result.Gained, Type: "lds", Resource: "0.0.0.0_443", Part: &match, After: []result.Part{{Match: &match, To: []string{"cluster " + cluster}}}, Inputs: []string{"i2"}, Audience: "a2", LeastBytes: 10, MostBytes: 20},
 			{Kind: result.Moved, Type: "lds", Resource: "0.0.0.0_9000", To: "240.0.0.10_9000", Before: []result.Part{{Match: &none}}, After: []result.Part{{Match: &none}}, Inputs: []string{"i3"}, Audience: "a2"},
 			{Kind: result.Changed, Type: "cds", Resource: "outbound|80||x", Before: []result.Part{{Type: "EDS", Rule: &none}}, After: []result.Part{{Type: "STRICT_DNS", Rule: &rule}}, Fields: []string{"type", "rule"}, Inputs: []string{"i1"}, Audience: "a2"},

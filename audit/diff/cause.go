@@ -18,7 +18,8 @@ func (c *comparer) explain(x *pairView, list []*found) {
 		for _, i := range c.causes(x, f) {
 			f.Inputs = append(f.Inputs, c.out.Inputs[i].ID)
 		}
-		f.Sees = c.sees(x, f)
+		c.judge(x, f)
+		f.Sees, f.Harmless = c.sees(x, f)
 	}
 	c.hazards(list)
 }
@@ -224,11 +225,9 @@ func (c *comparer) endpointObjects(_ *pairView, f *found) []object {
 
 // sliceOf is the Service that a changed EndpointSlice belongs to.
 func (c *comparer) sliceOf(in *result.Input) object {
-	want := objectOf(in.Ref())
 	for _, s := range []*side{c.head, c.base} {
-		i, ok := slices.BinarySearchFunc(s.Objects, want, func(o result.Object, w object) int { return compareObjects(objectOf(o.Ref), w) })
-		if ok {
-			return objectOf(s.Objects[i].Owner)
+		if slice := s.object(objectOf(in.Ref())); slice != nil {
+			return objectOf(slice.Owner)
 		}
 	}
 	return object{}

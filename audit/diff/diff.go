@@ -24,7 +24,7 @@ func Compare(base, head *result.Audit, o Options) *result.Diff {
 	c := &comparer{
 		base: newSide(base), head: newSide(head),
 		scopes: map[scopePair][]*found{}, index: map[changeKey]int{},
-		references: map[*result.Scope]*references{}, facts: map[*result.Scope]*scopeFacts{}, found: map[hazard]string{},
+		references: map[*result.Scope]*references{}, facts: map[*result.Scope]*scopeFacts{}, takers: map[*result.Scope]*takers{}, found: map[hazard]string{},
 		out: &result.Diff{
 			APIVersion: result.APIVersion, Kind: result.KindDiffReport,
 			Base: result.DiffSide{Label: o.BaseLabel, Mesh: base.Mesh}, Head: result.DiffSide{Label: o.HeadLabel, Mesh: head.Mesh},
@@ -34,7 +34,9 @@ func Compare(base, head *result.Audit, o Options) *result.Diff {
 	c.out.Gaps = mergeGaps(base.Gaps, head.Gaps)
 	c.out.Diagnostics = mergeDiagnostics(base.Diagnostics, head.Diagnostics)
 	c.readInputs()
-	c.pairs, c.out.Summary.Added, c.out.Summary.Removed = match(base, head)
+	var gone, come []*result.Proxy
+	c.pairs, gone, come = match(base, head)
+	c.out.Gone, c.out.New = c.oneSided(gone, c.base, c.head), c.oneSided(come, c.head, c.base)
 	for i := range c.pairs {
 		c.compare(&c.pairs[i])
 	}
@@ -81,6 +83,7 @@ type comparer struct {
 	references map[*result.Scope]*references
 	interest   interest
 	facts      map[*result.Scope]*scopeFacts
+	takers     map[*result.Scope]*takers
 	found      map[hazard]string // what callers would see in between
 }
 
@@ -105,16 +108,16 @@ func (c *comparer) compare(p *pair) {
 		for _, t := range result.Types {
 			shared = append(shared, whole.list(t, *whole.base.shared(t), *whole.head.shared(t))...)
 		}
-		shared = whole.moves(shared)
+		shared = c.moves(whole, shared)
 		c.explain(whole, shared)
 		c.scopes[key] = shared
 	}
-	own := x.own(shared)
+	own := c.own(x, shared)
 	c.explain(x, own.extra)
 	for _, f := range append(own.extra, own.kept...) {
 		c.add(p, f)
-		p.lose = p.lose || f.Loses()
-		p.gain = p.gain || f.Gains()
+		p.lose = p.lose || f.Noticed()
+		p.loseUnused = p.loseUnused || f.Loses()
 		p.changed = true
 	}
 	if p.base.Bytes.Total != p.head.Bytes.Total {
@@ -182,6 +185,7 @@ func (c *comparer) finish() {
 		}
 	}
 	c.countChanges()
+	c.countOneSided()
 	c.order()
 	c.push()
 }
@@ -204,7 +208,7 @@ func (c *comparer) audience(known map[string]int, ids map[int]string, pairs []in
 }
 
 func compareChanges(x, y *result.Change) int {
-	kind := func(c *result.Change) int { return slices.Index(result.ChangeKinds, c.Kind) }
+	kind := func(c *result.Change) int { return slices.Index(result.ChangeKinds, c.Told()) }
 	xdsType := func(c *result.Change) int { return slices.Index(result.Types, c.Type) }
 	return cmp.Or(cmp.Compare(kind(x), kind(y)), cmp.Compare(x.Service, y.Service), cmp.Compare(xdsType(x), xdsType(y)),
 		cmp.Compare(x.Resource, y.Resource), cmp.Compare(text(x.Part), text(y.Part)), cmp.Compare(x.To, y.To),

@@ -80,6 +80,9 @@ func tell(d *result.Diff) []string {
 		if c.Sees != "" {
 			line += ": " + c.Sees
 		}
+		if c.Harmless {
+			line += " (harmless)"
+		}
 		out = append(out, line)
 	}
 	return out
@@ -98,6 +101,12 @@ const api, apiV1, apiV2 = "outbound|80||api.apps", "outbound|80|v1|api.apps", "o
 // listener, virtualOutbound; a virtual host's wildcard, then none.
 func TestSees(t *testing.T) {
 	strict := []result.Service{{Host: "api.apps", Namespace: "apps", MTLS: "STRICT"}}
+	two := []result.Service{{Host: "api.apps", MTLS: "STRICT"}, {Host: "web.apps", MTLS: "PERMISSIVE"}}
+	of := func(service string, p result.Part) result.Part {
+		p.Service = service
+		return p
+	}
+	routed := func(to string) []*result.Resource { return []*result.Resource{res("80", host("api", "api", to))} }
 	for name, c := range map[string]struct {
 		base, head mesh
 		want       []string
@@ -143,9 +152,59 @@ func TestSees(t *testing.T) {
 			[]string{"lost cds " + apiV1 + ": 503 NC"},
 		},
 		"endpoints that all go": {
+			mesh{rds: routed(api), eds: []*result.Resource{res(api, result.Part{Endpoints: new(3)})}},
+			mesh{rds: routed(api), eds: []*result.Resource{res(api, result.Part{Endpoints: new(0)})}},
+			[]string{"lost eds " + api + " endpoints: 503 UH"},
+		},
+		"endpoints that all go, of a chain": {
+			mesh{lds: []*result.Resource{res("10.0.0.1_80", chain("", "cluster "+api))}, eds: []*result.Resource{res(api, result.Part{Endpoints: new(3)})}},
+			mesh{lds: []*result.Resource{res("10.0.0.1_80", chain("", "cluster "+api))}, eds: []*result.Resource{res(api, result.Part{Endpoints: new(0)})}},
+			[]string{"lost eds " + api + " endpoints: connection closed (no endpoint)"},
+		},
+		"endpoints that all go, of a cluster by DNS": {
+			mesh{rds: routed(api), cds: []*result.Resource{res(api, result.Part{Type: "STRICT_DNS", Endpoints: new(1)})}},
+			mesh{rds: routed(api), cds: []*result.Resource{res(api, result.Part{Type: "STRICT_DNS", Endpoints: new(0)})}},
+			[]string{"lost cds " + api + " endpoints: 503 UH"},
+		},
+		"endpoints that all go, of what nothing leads to": {
 			mesh{eds: []*result.Resource{res(api, result.Part{Endpoints: new(3)})}},
 			mesh{eds: []*result.Resource{res(api, result.Part{Endpoints: new(0)})}},
-			[]string{"lost eds " + api + " endpoints: 503 UH"},
+			[]string{"lost eds " + api + " endpoints (harmless)"},
+		},
+		"a cluster that only mirrored requests go to": {
+			mesh{cds: []*result.Resource{res(apiV1, result.Part{Type: "EDS"})}, rds: routed("mirror " + apiV1)},
+			mesh{rds: routed("mirror " + apiV1)},
+			[]string{"lost cds " + apiV1 + " (harmless)"},
+		},
+		"a chain that leads to no cluster": {
+			mesh{cds: []*result.Resource{res(api, result.Part{Type: "EDS"})}, lds: []*result.Resource{res("10.0.0.1_80", chain("", "cluster "+api))}},
+			mesh{cds: []*result.Resource{res(api, result.Part{Type: "EDS"})}, lds: []*result.Resource{res("10.0.0.1_80", chain("", "cluster "+apiV1))}},
+			[]string{"changed lds 10.0.0.1_80 [] to: connection closed: the chain leads to " + apiV1 + ": the service has no subset v1"},
+		},
+		"a virtual host that takes a wildcard's domain to no cluster": {
+			mesh{cds: []*result.Resource{res(api, result.Part{})}, rds: []*result.Resource{res("http.80", host("all", "*.example", api))}},
+			mesh{cds: []*result.Resource{res(api, result.Part{})}, rds: []*result.Resource{res("http.80", host("all", "*.example", api), host("new", "a.example", "outbound|80||none.apps"))}},
+			[]string{"gained rds http.80 [new]: 503 NC for what is led to outbound|80||none.apps: no such service is in any scope"},
+		},
+		"a virtual host that a wildcard leads elsewhere": {
+			mesh{rds: []*result.Resource{res("http.80", host("api", "a.example", api), host("all", "*.example", apiV1))}},
+			mesh{rds: []*result.Resource{res("http.80", host("all", "*.example", apiV1))}},
+			[]string{"lost rds http.80 [api]: virtual host all instead"},
+		},
+		"passthrough to a service of which some endpoints are STRICT": {
+			mesh{services: []result.Service{{Host: "api.apps", MTLS: "MIXED"}}, lds: []*result.Resource{res("10.0.0.1_80", chain("", "cluster "+api)), outbound("PassthroughCluster")}},
+			mesh{services: []result.Service{{Host: "api.apps", MTLS: "MIXED"}}, lds: []*result.Resource{outbound("PassthroughCluster")}},
+			[]string{"lost lds 10.0.0.1_80: passthrough: forwarded as it is to the original address, without the mesh's routes, policy or mTLS; connection reset by the endpoints of api.apps that demand STRICT mTLS"},
+		},
+		"a PERMISSIVE service's port that leads to a STRICT one": {
+			mesh{services: two, lds: []*result.Resource{res("10.0.0.1_80", of("web.apps", chain("", "cluster "+api))), outbound("PassthroughCluster")}},
+			mesh{services: two, lds: []*result.Resource{outbound("PassthroughCluster")}},
+			[]string{"lost lds 10.0.0.1_80: passthrough"},
+		},
+		"an inbound plaintext chain beside another": {
+			mesh{lds: []*result.Resource{outbound("PassthroughCluster"), res("virtualInbound", chain("dst:*:80 app:http/1.1 transport:raw_buffer"), chain("dst:*:80 transport:raw_buffer"), chain("dst:*:80 transport:tls"))}},
+			mesh{lds: []*result.Resource{outbound("PassthroughCluster"), res("virtualInbound", chain("dst:*:80 transport:raw_buffer"), chain("dst:*:80 transport:tls"))}},
+			[]string{"lost lds virtualInbound [dst:*:80 app:http/1.1 transport:raw_buffer] (harmless)"},
 		},
 		"some endpoints": {
 			mesh{eds: []*result.Resource{res(api, result.Part{Endpoints: new(3)})}},
@@ -171,6 +230,9 @@ func TestMoves(t *testing.T) {
 		return mesh{cds: []*result.Resource{res(name, result.Part{Type: "EDS"})}, eds: []*result.Resource{assignment}}
 	}
 	expect(t, compare(subset(apiV1, 7), subset(apiV2, 7)), "moved cds "+apiV1+" > "+apiV2, "moved eds "+apiV1+" > "+apiV2)
+	before, after := subset(apiV1, 7), subset(apiV2, 7)
+	before.rds, after.rds = []*result.Resource{res("80", host("api", "api", apiV1))}, []*result.Resource{res("80", host("api", "api", apiV1))}
+	expect(t, compare(before, after), "lost cds "+apiV1+": 503 NC", "lost eds", "gained cds", "gained eds")
 	expect(t, compare(subset(apiV1, 7), subset(apiV2, 8)), "lost cds", "lost eds", "gained cds", "gained eds")
 }
 
@@ -282,8 +344,18 @@ func TestMatching(t *testing.T) {
 	}
 	head.Proxies[0].Workload = "statefulset/other"
 	d = diff.Compare(base, head, diff.Options{})
-	if s := d.Summary; s.Proxies != 0 || s.Added != 1 || s.Removed != 1 {
+	if s := d.Summary; s.Proxies != 0 || s.Added != 1 || s.Removed != 1 || s.Emptied != 1 {
 		t.Errorf("%+v", s)
+	}
+	if len(d.Gone) != 1 || d.Gone[0].Workload != "statefulset/web" || len(d.New) != 1 || d.New[0].Workload != "statefulset/other" {
+		t.Errorf("gone %+v, new %+v", d.Gone, d.New)
+	}
+	two := mesh{}.audit()
+	two.Proxies = append(two.Proxies, two.Proxies[0])
+	two.Proxies[1].Name = "web-1"
+	d = diff.Compare(two, mesh{}.audit(), diff.Options{})
+	if s := d.Summary; s.Removed != 1 || s.Emptied != 0 || d.Gone[0].Left != 1 || d.Gone[0].Proxies[0] != "web-1" {
+		t.Errorf("%+v, gone %+v", s, d.Gone)
 	}
 }
 

@@ -33,7 +33,9 @@ func (c *comparer) readInputs() {
 	for i := range c.base.Objects {
 		before[objectOf(c.base.Objects[i].Ref)] = &c.base.Objects[i]
 	}
-	var changed, made []result.Input
+	var changed []result.Input
+	var edited []result.Input // objects that completion made
+	var made []*result.Object
 	note := func(change string, was, is *result.Object) {
 		one := cmp.Or(is, was)
 		in := result.Input{Kind: result.InputObject, Change: change}
@@ -43,8 +45,12 @@ func (c *comparer) readInputs() {
 		if is != nil {
 			in.Head = is.Ref
 		}
+		if was != nil && is != nil {
+			in.Fields = fieldChanges(was.Content, is.Content)
+		}
 		if one.Assumed {
-			made = append(made, in)
+			made = append(made, one)
+			edited = append(edited, in)
 			c.inputs.completed[objectOf(one.Owner)] = true
 			return
 		}
@@ -64,8 +70,11 @@ func (c *comparer) readInputs() {
 	for _, was := range before {
 		note("removed", was, nil)
 	}
-	if len(changed) == 0 { // completed input that was edited
-		changed = made
+	changed = c.withoutOwned(changed)
+	if len(changed) == 0 {
+		if changed = c.owners(made); len(changed) == 0 { // completed input that was edited
+			changed = edited
+		}
 	}
 	slices.SortFunc(changed, func(x, y result.Input) int {
 		a, b := objectOf(x.Ref()), objectOf(y.Ref())
@@ -76,6 +85,81 @@ func (c *comparer) readInputs() {
 		c.addInput(in)
 	}
 	c.readControlPlanes()
+}
+
+// withoutOwned leaves out Pods and ReplicaSets of a workload that changed: what
+// controllers make of its change.
+func (c *comparer) withoutOwned(changed []result.Input) []result.Input {
+	has := map[object]bool{}
+	for i := range changed {
+		has[objectOf(changed[i].Ref())] = true
+	}
+	return slices.DeleteFunc(changed, func(in result.Input) bool {
+		o := objectOf(in.Ref())
+		if o.kind != "Pod" && o.kind != "ReplicaSet" {
+			return false
+		}
+		for _, owner := range c.controllers(o) {
+			if has[owner] {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// controllers are what controls a Pod or ReplicaSet, and what controls that. A
+// ReplicaSet that was not read is taken for a Deployment's, which names it with
+// a hash.
+func (c *comparer) controllers(o object) []object {
+	var out []object
+	for range 2 {
+		owner := object{}
+		for _, s := range []*side{c.head, c.base} {
+			if one := s.object(o); one != nil && owner == (object{}) {
+				owner = objectOf(one.Owner)
+			}
+		}
+		if dash := strings.LastIndexByte(o.name, '-'); owner == (object{}) && o.kind == "ReplicaSet" && dash > 0 {
+			owner = object{"Deployment", o.namespace, o.name[:dash]}
+		}
+		if owner == (object{}) {
+			break
+		}
+		out = append(out, owner)
+		o = owner
+	}
+	return out
+}
+
+// owners are the workloads whose Pods completion names otherwise, though all
+// that the model reads of the workload is the same: another image, say.
+func (c *comparer) owners(made []*result.Object) []result.Input {
+	var out []result.Input
+	told := map[object]bool{}
+	for _, one := range made {
+		o := objectOf(one.Ref)
+		if one.Kind != "Pod" || c.head.object(o) != nil && c.base.object(o) != nil {
+			continue
+		}
+		for _, owner := range c.controllers(o) {
+			was, is := c.base.object(owner), c.head.object(owner)
+			if was != nil && is != nil && !told[owner] {
+				told[owner] = true
+				out = append(out, result.Input{Kind: result.InputObject, Change: "changed", Base: was.Ref, Head: is.Ref})
+			}
+		}
+	}
+	return out
+}
+
+// object finds an input object; nil: it is not there.
+func (s *side) object(o object) *result.Object {
+	i, ok := slices.BinarySearchFunc(s.Objects, o, func(x result.Object, o object) int { return compareObjects(objectOf(x.Ref), o) })
+	if !ok {
+		return nil
+	}
+	return &s.Objects[i]
 }
 
 func (c *comparer) addInput(in result.Input) {

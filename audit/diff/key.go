@@ -43,6 +43,9 @@ func keyOf(c *result.Change) changeKey {
 	add(c.Sees)
 	list(c.Fields)
 	list(c.Inputs)
+	list(c.Fails)
+	list(c.Recovers)
+	add(strconv.FormatBool(c.Harmless))
 	for _, parts := range [][]result.Part{c.Before, c.After} {
 		for i := range parts {
 			p := &parts[i]

@@ -14,16 +14,17 @@ type pair struct {
 	base, head *result.Group
 	names      []string // of head
 	changed    bool
-	lose, gain bool
+	lose       bool // something that callers notice
+	loseUnused bool // anything
 }
 
 type proxyName struct{ kind, namespace, name string }
 
 // match pairs the proxies of both sides: by namespace and name, else by
 // workload, in order of name, since the pods of a changed template have other
-// names. It returns pairs of groups by where the head has them, and how many
-// proxies only one side has.
-func match(base, head *result.Audit) (pairs []pair, added, removed int) {
+// names. It returns pairs of groups by where the head has them, and the proxies
+// that only base or only head has.
+func match(base, head *result.Audit) (pairs []pair, gone, come []*result.Proxy) {
 	m := matcher{index: map[[2]*result.Group]int{}, baseGroups: groupsByID(base), headGroups: groupsByID(head)}
 	byName := map[proxyName]*result.Proxy{}
 	for i := range base.Proxies {
@@ -45,16 +46,20 @@ func match(base, head *result.Audit) (pairs []pair, added, removed int) {
 			byWorkload[workloadOf(p)] = append(byWorkload[workloadOf(p)], p)
 		}
 	}
-	removed = len(byName)
 	for _, p := range left {
 		key := workloadOf(p)
 		if len(byWorkload[key]) == 0 || p.Workload == "" {
-			added++
+			come = append(come, p)
 			continue
 		}
 		m.add(byWorkload[key][0], p)
+		delete(byName, nameOf(byWorkload[key][0]))
 		byWorkload[key] = byWorkload[key][1:]
-		removed--
+	}
+	for i := range base.Proxies {
+		if byName[nameOf(&base.Proxies[i])] != nil {
+			gone = append(gone, &base.Proxies[i])
+		}
 	}
 	slices.SortFunc(m.pairs, func(x, y pair) int {
 		return cmp.Or(cmp.Compare(x.head.Namespace, y.head.Namespace), cmp.Compare(x.head.Workload, y.head.Workload), slices.Compare(x.names, y.names))
@@ -62,7 +67,7 @@ func match(base, head *result.Audit) (pairs []pair, added, removed int) {
 	for i := range m.pairs {
 		m.pairs[i].index = i
 	}
-	return m.pairs, added, removed
+	return m.pairs, gone, come
 }
 
 type matcher struct {

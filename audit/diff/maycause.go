@@ -103,6 +103,7 @@ func (c *comparer) namespaceMay(x *pairView, f *found, in *result.Input) bool {
 // references is which of a scope's routes and chains lead to a cluster.
 type references struct {
 	routed, chained map[string]bool
+	mirrored        map[string]bool
 	by              map[string][]object // by cluster: objects that the parts come from
 	byHost          map[string][]object // by host of the clusters
 }
@@ -112,7 +113,7 @@ func (c *comparer) refs(v groupView) *references {
 	if known := c.references[v.scope]; known != nil {
 		return known
 	}
-	r := &references{routed: map[string]bool{}, chained: map[string]bool{}, by: map[string][]object{}, byHost: map[string][]object{}}
+	r := &references{routed: map[string]bool{}, chained: map[string]bool{}, mirrored: map[string]bool{}, by: map[string][]object{}, byHost: map[string][]object{}}
 	note := func(name string, part *result.Part, in map[string]bool) {
 		in[name] = true
 		if part.By.IsZero() {
@@ -129,7 +130,11 @@ func (c *comparer) refs(v groupView) *references {
 	for _, res := range *v.shared("rds") {
 		for i := range res.Parts {
 			for _, to := range res.Parts[i].To {
-				note(strings.TrimPrefix(to, "mirror "), &res.Parts[i], r.routed)
+				if name, ok := strings.CutPrefix(to, "mirror "); ok {
+					note(name, &res.Parts[i], r.mirrored)
+					continue
+				}
+				note(to, &res.Parts[i], r.routed)
 			}
 		}
 	}
@@ -145,3 +150,6 @@ func (c *comparer) refs(v groupView) *references {
 	c.references[v.scope] = r
 	return r
 }
+
+// leads reports whether a route or a chain leads to the cluster.
+func (r *references) leads(name string) bool { return r.routed[name] || r.chained[name] }

@@ -11,7 +11,9 @@ import (
 // change: a listener or chain that goes to another address of the same port, a
 // virtual host that another route configuration has, a subset that is renamed.
 // Only what has exactly one counterpart is a move.
-func (x *pairView) moves(list []*found) []*found {
+// A cluster that a route still leads to by its old name is lost, not moved, and
+// one that a route led to before it was there is gained.
+func (c *comparer) moves(x *pairView, list []*found) []*found {
 	lost, gained := map[string][]*found{}, map[string][]*found{}
 	for _, f := range list {
 		side := lost
@@ -20,6 +22,11 @@ func (x *pairView) moves(list []*found) []*found {
 			side = gained
 		case f.Kind != result.Lost || len(f.After) > 0:
 			continue
+		}
+		if f.Type == "cds" || f.Type == "eds" {
+			if v := map[result.ChangeKind]groupView{result.Lost: x.head, result.Gained: x.base}[f.Kind]; c.refs(v).leads(f.Resource) {
+				continue
+			}
 		}
 		if s := x.signature(f); s != "" {
 			side[s] = append(side[s], f)
@@ -48,8 +55,7 @@ func (x *pairView) signature(f *found) string {
 	}
 	switch f.Type {
 	case "lds":
-		port := f.Resource[strings.LastIndexByte(f.Resource, '_')+1:]
-		return join("lds", port, targets(parts)...)
+		return join("lds", portOf(f.Resource), targets(parts)...)
 	case "rds":
 		var hosts []string
 		for i := range parts {
@@ -78,7 +84,7 @@ func configPort(name string) string {
 		port, _, _ := strings.Cut(rest, ".")
 		return port
 	}
-	return routePort(name)
+	return name[strings.LastIndexByte(name, ':')+1:]
 }
 
 // subsetSignature says that a subset's cluster is known by its endpoints: what

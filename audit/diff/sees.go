@@ -1,6 +1,8 @@
 package diff
 
 import (
+	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -23,6 +25,7 @@ const (
 	seesNoClusterL4 = "connection closed (the chain leads to a cluster that is gone)"
 	seesNoRoute     = "404 NR"
 	seesNoHost      = "503 UH (no endpoint)"
+	seesNoHostL4    = "connection closed (no endpoint)"
 	seesNoChain     = "connection closed (no filter chain matches)"
 	seesNoListener  = "connection refused (nothing listens)"
 	seesPassthrough = "passthrough: forwarded as it is to the original address, without the mesh's routes, policy or mTLS"
@@ -32,70 +35,87 @@ const (
 	seesPlaintext   = "connection reset for plaintext callers (STRICT mTLS)"
 )
 
-// sees tells what callers see, on the head, of what is lost; empty: nothing by
-// itself, or they are served otherwise.
-func (c *comparer) sees(x *pairView, f *found) string {
+// sees tells what callers see, on the head, of what is lost; empty: nothing, or
+// it is not known. A loss is harmless where nothing leads to it any more, or
+// what leads there is served as well.
+func (c *comparer) sees(x *pairView, f *found) (sees string, harmless bool) {
 	if !f.Loses() {
-		return ""
+		return "", false
 	}
-	head := x.head
-	router := head.isRouter()
-	switch f.Type {
-	case "eds":
-		if len(f.After) > 0 {
-			return seesNoHost
-		}
-		return c.refs(head).withoutCluster(f.Resource)
-	case "cds":
-		return c.refs(head).withoutCluster(f.Resource)
-	case "rds":
-		if by := x.servedBy(f, routePort(f.Resource)); by != "" {
-			return by
-		}
-		return c.outcome(f, head.withoutHosts(f))
-	case "lds":
-		switch {
-		case f.Resource == virtualInbound || f.Part != nil && len(named(*x.base.shared("lds"), f.Resource)) == 0:
-			return plaintextRefused(f)
-		case f.Part != nil:
-			return c.outcome(f, head.withoutChain(f.Resource))
-		case router:
-			return seesNoListener
-		}
-		if by := x.servedBy(f, f.Resource[strings.LastIndexByte(f.Resource, '_')+1:]); by != "" {
-			return by
-		}
-		return c.outcome(f, head.withoutListener(f.Resource))
+	if f.Kind == result.Lost || len(f.LostDomains) > 0 {
+		sees, harmless = c.seesLoss(x, f)
 	}
-	return ""
+	if len(f.Fails) == 0 {
+		return sees, harmless
+	}
+	said := slices.Clone(f.Fails)
+	if sees != "" {
+		said = append(said, sees)
+	}
+	return strings.Join(said, "; "), false
 }
 
-// servedBy names the listener of a sidecar that, on the same port, now takes
-// connections to the services that a lost listener or route configuration was
-// for, without HTTP; empty: none does.
-func (x *pairView) servedBy(f *found, port string) string {
-	if x.head.isRouter() || f.Kind != result.Lost || f.Part != nil {
-		return ""
-	}
-	hosts := x.base.destinations(f.Before)
-	if len(hosts) == 0 {
-		return ""
-	}
-	for _, l := range *x.head.shared("lds") {
-		if !strings.HasSuffix(l.Name, "_"+port) {
-			continue
+func (c *comparer) seesLoss(x *pairView, f *found) (sees string, harmless bool) {
+	switch f.Type {
+	case "cds", "eds":
+		sees = c.refs(x.head).withoutCluster(f.Resource, len(f.After) > 0)
+		return sees, sees == ""
+	case "rds":
+		return c.withoutName(x, f, c.seesRoutes(x, f))
+	case "lds":
+		if f.Part != nil && (f.Resource == virtualInbound || len(named(*x.base.shared("lds"), f.Resource)) == 0) {
+			sees = plaintextRefused(f)
+			return sees, sees == ""
 		}
-		for i := range l.Parts {
-			for _, to := range l.Parts[i].To {
-				name, isCluster := strings.CutPrefix(to, "cluster ")
-				if cl, ok := parseCluster(name); isCluster && ok && hosts[cl.host] {
-					return "listener " + l.Name + " instead: as plain TCP, without HTTP routes"
-				}
-			}
-		}
+		return c.withoutName(x, f, c.seesListener(x, f))
 	}
-	return ""
+	return "", false
 }
+
+// outcome is what callers see of a loss.
+type outcome struct {
+	sees     string
+	harmless bool
+}
+
+// seesRoutes tells of a lost route configuration or virtual host, or of lost
+// domains of one.
+func (c *comparer) seesRoutes(x *pairView, f *found) outcome {
+	if by, ok := c.servedBy(x, f, configPort(f.Resource)); ok {
+		return by
+	}
+	if len(x.head.find("rds", f.Resource)) > 0 {
+		return c.withoutHosts(x, f)
+	}
+	if !x.head.isRouter() {
+		return c.passed(x, f, x.head.withoutListener("_"+configPort(f.Resource)))
+	}
+	for _, l := range *x.base.shared("lds") {
+		leads := func(p result.Part) bool { return slices.Contains(p.To, "rds "+f.Resource) }
+		if slices.ContainsFunc(l.Parts, leads) && len(x.head.find("lds", l.Name)) > 0 {
+			return outcome{sees: x.head.withoutChain(l.Name)}
+		}
+	}
+	return outcome{sees: seesNoListener}
+}
+
+// seesListener tells of a lost outbound listener or gateway's listener, or of a
+// lost chain of one.
+func (c *comparer) seesListener(x *pairView, f *found) outcome {
+	if by, ok := c.servedBy(x, f, portOf(f.Resource)); ok {
+		return by
+	}
+	switch {
+	case f.Part != nil:
+		return c.passed(x, f, x.head.withoutChain(f.Resource))
+	case x.head.isRouter():
+		return outcome{sees: seesNoListener}
+	}
+	return c.passed(x, f, x.head.withoutListener(f.Resource))
+}
+
+// portOf is the port at the end of a listener's name.
+func portOf(listener string) string { return listener[strings.LastIndexByte(listener, '_')+1:] }
 
 // destinations are the hosts that parts lead to, by way of route configurations too.
 func (v groupView) destinations(parts []result.Part) map[string]bool {
@@ -119,38 +139,136 @@ func (v groupView) destinations(parts []result.Part) map[string]bool {
 // isRouter reports whether the scope is a gateway's: it redirects nothing.
 func (v groupView) isRouter() bool { return len(named(*v.shared("lds"), virtualOutbound)) == 0 }
 
-// outcome turns passthrough into a reset where the service demands mTLS.
-func (c *comparer) outcome(f *found, sees string) string {
+// passed turns passthrough into a reset where the services demand mTLS.
+func (c *comparer) passed(x *pairView, f *found, sees string) outcome {
 	if sees != seesPassthrough {
-		return sees
+		return outcome{sees: sees}
 	}
-	hosts := []string{f.Service}
-	for i := range f.Before {
-		hosts = append(hosts, f.Before[i].Service)
-		for _, to := range f.Before[i].To {
-			if cl, ok := parseCluster(strings.TrimPrefix(to, "cluster ")); ok {
-				hosts = append(hosts, cl.host)
-			}
+	var strict, mixed, others []string
+	for _, host := range c.passedTo(x, f) {
+		switch c.demands(host) {
+		case "STRICT":
+			strict = append(strict, host)
+		case "MIXED":
+			mixed = append(mixed, host)
+		default:
+			others = append(others, host)
 		}
 	}
-	for _, host := range hosts {
-		services := c.head.services[host]
-		if len(services) == 0 {
-			services = c.base.services[host]
-		}
-		for _, s := range services {
-			if s.MTLS == "STRICT" {
-				return seesReset
-			}
-		}
+	switch {
+	case len(strict)+len(mixed) == 0:
+		return outcome{sees: sees}
+	case len(mixed)+len(others) == 0:
+		return outcome{sees: seesReset}
+	case len(strict) == 0:
+		return outcome{sees: sees + "; connection reset by the endpoints of " + some(mixed) + " that demand STRICT mTLS"}
 	}
-	return sees
+	return outcome{sees: sees + "; connection reset for " + some(append(strict, mixed...)) + ", where STRICT mTLS is demanded"}
 }
 
-// withoutCluster says what a lost cluster means: something that is still there
-// leads to it, or nothing does.
-func (r *references) withoutCluster(name string) string {
+// demands is what the servers of a host demand of callers, on the head; where it
+// is gone, on the base.
+func (c *comparer) demands(host string) string {
+	services := c.head.services[host]
+	if len(services) == 0 {
+		services = c.base.services[host]
+	}
+	mode := ""
+	for _, s := range services {
+		if mode != "" && s.MTLS != mode {
+			return "MIXED"
+		}
+		mode = s.MTLS
+	}
+	return mode
+}
+
+// passedTo are the services whose own addresses something lost took: connections
+// that are passed through go there, wherever routes led to before.
+func (c *comparer) passedTo(x *pairView, f *found) []string {
+	if f.Service != "" {
+		return []string{f.Service}
+	}
+	hosts := map[string]bool{}
+	var note func([]result.Part)
+	note = func(parts []result.Part) {
+		for i := range parts {
+			if parts[i].Service != "" {
+				hosts[parts[i].Service] = true
+				continue
+			}
+			for _, to := range parts[i].To {
+				if name, ok := strings.CutPrefix(to, "rds "); ok {
+					for _, r := range x.base.find("rds", name) {
+						note(r.Parts)
+					}
+				}
+			}
+		}
+	}
+	note(f.Before)
+	if len(hosts) == 0 {
+		hosts = x.base.destinations(f.Before)
+	}
+	return slices.Sorted(maps.Keys(hosts))
+}
+
+// withoutName adds that the name of a Service that is removed no longer
+// resolves, but where the proxies resolve names themselves and know it.
+func (c *comparer) withoutName(x *pairView, f *found, o outcome) (sees string, harmless bool) {
+	if x.head.isRouter() {
+		return o.sees, o.harmless
+	}
+	var names []string
+	for _, host := range c.passedTo(x, f) {
+		if c.nameless(host) && (len(c.head.services[host]) == 0 || len(*x.head.shared("nds")) == 0) {
+			names = append(names, host)
+		}
+	}
+	if len(names) == 0 {
+		return o.sees, o.harmless
+	}
+	sees = "NXDOMAIN for " + some(names) + ": no Service of the name any more"
+	if o.sees != "" {
+		sees += "; by address: " + o.sees
+	}
+	return sees, false
+}
+
+// nameless reports whether a host was a Service's, whose name the cluster's DNS
+// has, and no such Service is left.
+func (c *comparer) nameless(host string) bool {
+	was := false
+	for _, svc := range c.base.services[host] {
+		if svc.Ref.Kind != "Service" {
+			continue
+		}
+		if c.head.object(objectOf(svc.Ref)) != nil {
+			return false
+		}
+		was = true
+	}
+	return was
+}
+
+// some names a few of a list.
+func some(names []string) string {
+	const most = 3
+	text := strings.Join(names[:min(most, len(names))], ", ")
+	if rest := len(names) - most; rest > 0 {
+		text += fmt.Sprintf(" and %d more", rest)
+	}
+	return text
+}
+
+// withoutCluster says what callers see of a lost cluster, or of one that is
+// there and lost its endpoints; empty: nothing leads to it.
+func (r *references) withoutCluster(name string, there bool) string {
 	switch {
+	case there && r.routed[name]:
+		return seesNoHost
+	case there && r.chained[name]:
+		return seesNoHostL4
 	case r.routed[name]:
 		return seesNoCluster
 	case r.chained[name]:
@@ -160,31 +278,27 @@ func (r *references) withoutCluster(name string) string {
 }
 
 // withoutHosts says where requests to a lost virtual host, or to lost domains
-// of one, go now.
-func (v groupView) withoutHosts(f *found) string {
-	configs := v.find("rds", f.Resource)
-	if len(configs) == 0 {
-		if v.isRouter() {
-			return seesNoListener
+// of one, go now in the same route configuration: to the worst of it.
+func (c *comparer) withoutHosts(x *pairView, f *found) outcome {
+	config := x.head.find("rds", f.Resource)[0]
+	same := outcome{harmless: true}
+	for i := range f.Before {
+		domains := f.LostDomains
+		if f.Kind == result.Lost {
+			domains = f.Before[i].Domains
 		}
-		return v.withoutListener("_" + routePort(f.Resource))
-	}
-	domains := f.LostDomains
-	if f.Kind == result.Lost {
-		domains = nil
-		for i := range f.Before {
-			domains = append(domains, f.Before[i].Domains...)
-		}
-	}
-	for _, d := range domains {
-		switch h := hostFor(configs[0], d); {
-		case h == nil:
-			return seesNoRoute
-		case catchAll(h):
-			return viaCatchAll(h)
+		for _, d := range domains {
+			switch h := hostFor(config, d); {
+			case h == nil:
+				return outcome{sees: seesNoRoute}
+			case catchAll(h):
+				return c.passed(x, f, viaCatchAll(h))
+			case !slices.Equal(h.To, f.Before[i].To):
+				same = outcome{sees: "virtual host " + h.Name + " instead"}
+			}
 		}
 	}
-	return ""
+	return same
 }
 
 // hostFor is the virtual host that Envoy chooses for a domain: the same name,
@@ -238,10 +352,6 @@ func viaCatchAll(p *result.Part) string {
 	return ""
 }
 
-// routePort is the port that a sidecar's route configuration is for: its name
-// is PORT, HOST:PORT or a path.
-func routePort(name string) string { return name[strings.LastIndexByte(name, ':')+1:] }
-
 // withoutChain says where connections go that a lost chain of a listener took.
 func (v groupView) withoutChain(listener string) string {
 	found := v.find("lds", listener)
@@ -259,7 +369,7 @@ func (v groupView) withoutChain(listener string) string {
 // withoutListener says where connections go that a lost outbound listener of a
 // sidecar took: to the wildcard listener of the port, else to virtualOutbound.
 func (v groupView) withoutListener(name string) string {
-	port := name[strings.LastIndexByte(name, '_')+1:]
+	port := portOf(name)
 	for _, wildcard := range []string{"0.0.0.0_" + port, "[::]_" + port} {
 		if wildcard == name {
 			continue
@@ -303,20 +413,31 @@ func (v groupView) leadsTo(chain *result.Part) string {
 	return ""
 }
 
-// plaintextRefused tells of an inbound chain that took plaintext where the
-// one that takes TLS stays.
+// plaintextRefused tells of an inbound chain that took plaintext where only
+// those that take TLS stay.
 func plaintextRefused(f *found) string {
-	if f.Part == nil || f.head == nil || !strings.Contains(*f.Part, "transport:raw_buffer") {
+	if f.head == nil || !strings.Contains(*f.Part, "transport:raw_buffer") {
 		return ""
 	}
-	destination, _, _ := strings.Cut(*f.Part, " ")
-	if !strings.HasPrefix(destination, "dst:") {
-		return ""
-	}
+	destination := destinationOf(*f.Part)
+	refused := ""
 	for i := range f.head.Parts {
-		if m := text(f.head.Parts[i].Match); strings.HasPrefix(m, destination+" ") && strings.Contains(m, "transport:tls") {
-			return seesPlaintext
+		m := text(f.head.Parts[i].Match)
+		switch {
+		case m == "default" || destinationOf(m) != destination:
+		case !strings.Contains(m, "transport:tls"):
+			return ""
+		default:
+			refused = seesPlaintext
 		}
+	}
+	return refused
+}
+
+// destinationOf is the destination that a chain's match names; empty: any.
+func destinationOf(match string) string {
+	if first, _, _ := strings.Cut(match, " "); strings.HasPrefix(first, "dst:") {
+		return first
 	}
 	return ""
 }

@@ -17,15 +17,18 @@ func (c *comparer) count(p *pair) {
 	if p.changed {
 		s.Changed += n
 	}
-	if p.lose {
+	switch {
+	case p.lose:
 		s.Lose += n
+	case p.loseUnused:
+		s.LoseUnused += n
 	}
 }
 
 func (c *comparer) countChanges() {
 	s := &c.out.Summary
 	for i := range c.out.Changes {
-		switch c.out.Changes[i].Kind {
+		switch c.out.Changes[i].Told() {
 		case result.Lost:
 			s.Lost++
 		case result.Gained:

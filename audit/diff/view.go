@@ -63,7 +63,7 @@ type own struct {
 
 // own takes from the scopes' changes those that hold for the groups too, and
 // compares apart what the groups have, or are without, of their own.
-func (x *pairView) own(shared []*found) own {
+func (c *comparer) own(x *pairView, shared []*found) own {
 	special := map[typeName]bool{}
 	for _, v := range []groupView{x.base, x.head} {
 		for _, t := range result.Types {
@@ -92,7 +92,7 @@ func (x *pairView) own(shared []*found) own {
 	for _, key := range sorted(special) {
 		out.extra = append(out.extra, x.list(key.xdsType, x.base.find(key.xdsType, key.name), x.head.find(key.xdsType, key.name))...)
 	}
-	out.extra = x.moves(out.extra)
+	out.extra = c.moves(x, out.extra)
 	out.extra = append(out.extra, x.resized(special, out.kept)...)
 	return out
 }

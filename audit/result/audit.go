@@ -1,5 +1,7 @@
 package result
 
+import "encoding/json"
+
 // APIVersion is the version of the saved form of an Audit.
 const APIVersion = "mesh-audit/v1alpha1"
 
@@ -197,7 +199,11 @@ type Diagnostic struct {
 type Object struct {
 	Ref
 	Digest string `json:"digest"`
-	// Owner is the workload of a Pod, the Service of an EndpointSlice; zero: none.
+	// Content is what the model reads of the object, as JSON, for a comparison to
+	// tell which field changed; empty: not asked for, or of a kind that is not kept.
+	Content json.RawMessage `json:"content,omitempty"`
+	// Owner is the controller of a Pod or workload, the Service of an
+	// EndpointSlice; zero: none.
 	Owner   Ref  `json:"owner,omitzero"`
 	Assumed bool `json:"assumed,omitempty"` // made by completion
 }

@@ -14,9 +14,11 @@ type Diff struct {
 	// Inputs are the objects and settings that changed, whether or not any
 	// proxy notices.
 	Inputs      []Input      `json:"inputs"`
-	Groups      []DiffGroup  `json:"groups"`    // proxies of both sides that change
-	Audiences   []Audience   `json:"audiences"` // sets of groups that changes have in common
-	Changes     []Change     `json:"changes"`   // lost, then gained, moved, changed, resized; within each by service, type and name
+	Groups      []DiffGroup  `json:"groups"`         // proxies of both sides that change
+	Gone        []OneSided   `json:"gone,omitempty"` // proxies that only base has
+	New         []OneSided   `json:"new,omitempty"`  // proxies that only head has
+	Audiences   []Audience   `json:"audiences"`      // sets of groups that changes have in common
+	Changes     []Change     `json:"changes"`        // lost, then gained, moved, changed, resized; within each by service, type and name
 	Order       Order        `json:"order,omitzero"`
 	Push        Push         `json:"push,omitzero"`
 	Gaps        []Gap        `json:"gaps"` // of either side
@@ -34,19 +36,23 @@ type DiffSide struct {
 type DiffSummary struct {
 	Proxies int `json:"proxies"` // that both sides have
 	Changed int `json:"changed"` // that get anything else than before
-	Lose    int `json:"lose"`    // that lose a resource or a part of one
-	Added   int `json:"added"`
-	Removed int `json:"removed"`
+	Lose    int `json:"lose"`    // that lose something that callers notice
+	// LoseUnused counts those that lose only what is unused or served otherwise.
+	LoseUnused int `json:"loseUnused"`
+	Added      int `json:"added"`
+	Removed    int `json:"removed"`
+	// Emptied counts workloads that had proxies in base and have none in head.
+	Emptied int `json:"emptied"`
 	// LeastGrowth and MostGrowth are the ends of what one proxy's bytes per
 	// connection change by, of the proxies that both sides have.
 	LeastGrowth Growth `json:"leastGrowth"`
 	MostGrowth  Growth `json:"mostGrowth"`
 	Istiod      Growth `json:"istiod"` // of all connections of the mesh
-	// Lost … Resized are numbers of changes.
+	// Lost … Resized are numbers of changes, by what they are told as (Change.Told).
 	Lost    int `json:"lost"`
 	Gained  int `json:"gained"`
 	Moved   int `json:"moved"`
-	Altered int `json:"altered"` // of kind changed
+	Altered int `json:"altered"` // told as changed
 	Resized int `json:"resized"`
 }
 
@@ -86,9 +92,13 @@ type Input struct {
 	Base   Ref       `json:"base,omitzero"` // zero: added, or no object
 	Head   Ref       `json:"head,omitzero"` // zero: removed, or no object
 	// Text says what of a control plane's setting changed; empty for other objects.
-	Text    string `json:"text,omitempty"`
-	Changes int    `json:"changes"` // that it is a cause of
-	Proxies int    `json:"proxies"` // that those touch
+	Text string `json:"text,omitempty"`
+	// Fields are the fields of the object that differ, where both sides have it;
+	// empty: it is of a kind whose content an audit does not keep (Pods, mesh
+	// config and what istiod runs with), or either audit was saved without.
+	Fields  []FieldChange `json:"fields,omitempty"`
+	Changes int           `json:"changes"` // that it is a cause of
+	Proxies int           `json:"proxies"` // that those touch
 }
 
 // Ref is the object as the head has it, else as the base had it.
@@ -97,6 +107,24 @@ func (i *Input) Ref() Ref {
 		return i.Base
 	}
 	return i.Head
+}
+
+// FieldChange is one field of an object that differs.
+type FieldChange struct {
+	Path   string `json:"path"`             // "spec.http[0].route[1].weight"; list elements by their index in head, else in base
+	Before string `json:"before,omitempty"` // a number, a text, or JSON; empty: not set
+	After  string `json:"after,omitempty"`  // likewise
+}
+
+// OneSided is proxies of one workload that only one side has, and are alike.
+type OneSided struct {
+	Kind      string   `json:"kind"`
+	Namespace string   `json:"namespace"`
+	Workload  string   `json:"workload,omitempty"`
+	Proxies   []string `json:"proxies"` // names, sorted
+	Bytes     Bytes    `json:"bytes"`   // of one proxy
+	Left      int      `json:"left"`    // proxies of the workload on the other side
+	Inputs    []string `json:"inputs,omitempty"`
 }
 
 // DiffGroup is proxies that were alike before and are alike after.
@@ -111,7 +139,7 @@ type DiffGroup struct {
 	HeadScope string `json:"headScope"`
 	BaseBytes Bytes  `json:"baseBytes"` // of one proxy
 	HeadBytes Bytes  `json:"headBytes"`
-	Lose      bool   `json:"lose,omitempty"` // it loses a resource or a part of one
+	Lose      bool   `json:"lose,omitempty"` // it loses something that callers notice
 }
 
 // Growth is what one proxy's bytes per connection change by.
@@ -162,8 +190,15 @@ type Change struct {
 	// host of its route configuration has any more; GainedDomains the reverse.
 	LostDomains   []string `json:"lostDomains,omitempty"`
 	GainedDomains []string `json:"gainedDomains,omitempty"`
-	// Sees is what callers now see of something lost; empty: nothing by itself.
-	Sees     string   `json:"sees,omitempty"`
+	// Fails says how requests to a changed part now fail that did not before;
+	// Recovers the reverse.
+	Fails    []string `json:"fails,omitempty"`
+	Recovers []string `json:"recovers,omitempty"`
+	// Sees is what callers now see of something lost; empty: nothing.
+	Sees string `json:"sees,omitempty"`
+	// Harmless marks a loss by which nothing fails for certain: nothing leads to
+	// it any more, or what leads there is served otherwise, as Sees tells.
+	Harmless bool     `json:"harmless,omitempty"`
 	Inputs   []string `json:"inputs,omitempty"` // Input.ID of the causes
 	Audience string   `json:"audience"`         // Audience.ID
 	// LeastBytes and MostBytes are the ends of what one proxy's bytes change by.
@@ -172,11 +207,28 @@ type Change struct {
 }
 
 // Loses reports whether something is gone for callers: a lost resource or part,
-// or a domain of a changed virtual host.
-func (c *Change) Loses() bool { return c.Kind == Lost || len(c.LostDomains) > 0 }
+// a domain of a changed virtual host, or an answer that is a failure now.
+func (c *Change) Loses() bool { return c.Kind == Lost || len(c.LostDomains)+len(c.Fails) > 0 }
 
 // Gains is the reverse of Loses.
-func (c *Change) Gains() bool { return c.Kind == Gained || len(c.GainedDomains) > 0 }
+func (c *Change) Gains() bool {
+	return c.Kind == Gained || len(c.GainedDomains)+len(c.Recovers) > 0
+}
+
+// Noticed reports whether something is lost that callers notice.
+func (c *Change) Noticed() bool { return c.Loses() && !c.Harmless }
+
+// Told is the kind that the change is told as: what it loses goes before what
+// it gains, and that before the rest.
+func (c *Change) Told() ChangeKind {
+	switch {
+	case c.Loses():
+		return Lost
+	case c.Gains():
+		return Gained
+	}
+	return c.Kind
+}
 
 // Order is how to apply the change without passing through a state that loses
 // traffic. It is zero where any order will do.

@@ -72,6 +72,12 @@ type Part struct {
 	By      Ref      `json:"by,omitzero"`       // VirtualService, Gateway, Sidecar … that the part comes from; zero: from the service itself
 	Bytes   int64    `json:"bytes,omitzero"`    // the part's share of the resource's bytes; 0: not known apart
 	Digest  Digest   `json:"digest,omitzero"`   // of a virtual host's or filter chain's content
+	// Fails says how requests fail that nothing but their path decides on: all
+	// are denied by AuthorizationPolicies, or end in a fault; empty: no such.
+	Fails []string `json:"fails,omitempty"`
+	// TLS is how a cluster connects: "plaintext", "mutual" (with the proxy's own
+	// certificate), "tls"; empty: as each endpoint can.
+	TLS string `json:"tls,omitempty"`
 }
 
 // Resource is one xDS resource, by the name that Envoy knows it by.

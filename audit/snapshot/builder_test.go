@@ -282,7 +282,7 @@ func TestObjects(t *testing.T) {
 		t.Helper()
 		rule := &networkingv1.DestinationRule{ObjectMeta: meta("shop", "web")}
 		rule.Spec.Host = host
-		list, err := build(append(objects, rule)...).Objects()
+		list, err := build(append(objects, rule)...).Objects(false)
 		if err != nil {
 			t.Fatal(err)
 		}

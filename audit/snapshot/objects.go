@@ -8,17 +8,21 @@ import (
 	"fmt"
 	"slices"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/mesh-audit/mesh-audit/audit/result"
 )
 
 // Objects lists every object that was read, with a digest of what the model
 // reads of it: wherever an object comes from, the digest is the same as long as
-// nothing changed that could matter. Sorted by kind, namespace and name.
-func (s *Snapshot) Objects() ([]result.Object, error) {
-	d := digester{}
+// nothing changed that could matter. With contents, what the model reads goes
+// with it for the kinds that people write, mesh config and istiod excepted.
+// Sorted by kind, namespace and name.
+func (s *Snapshot) Objects(contents bool) ([]result.Object, error) {
+	d := digester{contents: contents}
 	for i := range s.Namespaces {
 		if n := &s.Namespaces[i]; !n.Implied {
-			d.add(&n.Meta, n)
+			d.keep(&n.Meta, n)
 		}
 	}
 	istiods := map[string]bool{}
@@ -28,7 +32,10 @@ func (s *Snapshot) Objects() ([]result.Object, error) {
 	}
 	for i := range s.Workloads {
 		if w := &s.Workloads[i]; w.Kind != "Deployment" || !istiods[w.Namespace+"/"+w.Name] {
-			d.add(&w.Meta, w)
+			d.keep(&w.Meta, w)
+			if w.Owner.Kind != "" {
+				d.last().Owner = result.Ref{Kind: w.Owner.Kind, Namespace: w.Namespace, Name: w.Owner.Name}
+			}
 		}
 	}
 	for i := range s.Nodes {
@@ -55,10 +62,10 @@ func (s *Snapshot) Objects() ([]result.Object, error) {
 		d.add(&s.Webhooks[i].Meta, &s.Webhooks[i])
 	}
 	for i := range s.ServiceEntries {
-		d.add(&s.ServiceEntries[i].Meta, &s.ServiceEntries[i])
+		keepConfig(&d, &s.ServiceEntries[i].Config, &s.ServiceEntries[i])
 	}
 	for i := range s.EnvoyFilters {
-		d.add(&s.EnvoyFilters[i].Meta, &s.EnvoyFilters[i])
+		keepConfig(&d, &s.EnvoyFilters[i].Config, &s.EnvoyFilters[i])
 	}
 	for i := range s.Unmodelled {
 		d.add(&s.Unmodelled[i], &s.Unmodelled[i])
@@ -83,12 +90,13 @@ func (s *Snapshot) Objects() ([]result.Object, error) {
 }
 
 type digester struct {
-	objects []result.Object
-	err     error // the first
+	contents bool
+	objects  []result.Object
+	err      error // the first
 }
 
 // add digests a row; where it was read from is not part of its JSON.
-func (d *digester) add(meta *Meta, row any) {
+func (d *digester) add(meta *Meta, row any) (encoded json.RawMessage) {
 	text, err := json.Marshal(row)
 	if err != nil && d.err == nil {
 		d.err = fmt.Errorf("%s %s/%s has no digest: %w", meta.Kind, meta.Namespace, meta.Name, err)
@@ -97,6 +105,29 @@ func (d *digester) add(meta *Meta, row any) {
 	d.objects = append(d.objects, result.Object{
 		Ref: meta.Ref(), Digest: hex.EncodeToString(sum[:8]), Assumed: meta.Annotations[AssumedAnnotation] == "true",
 	})
+	return text
+}
+
+// keep adds a row whose content is told.
+func (d *digester) keep(meta *Meta, row any) {
+	if text := d.add(meta, row); d.contents {
+		d.last().Content = text
+	}
+}
+
+// keepConfig adds a configuration whose content is told.
+func keepConfig[S any](d *digester, c *Config[S], row any) {
+	spec, isMessage := any(c.Spec).(proto.Message)
+	if !isMessage || !d.contents {
+		d.keep(&c.Meta, row)
+		return
+	}
+	d.add(&c.Meta, row)
+	text, err := contentOf(&c.Meta, spec)
+	if err != nil && d.err == nil {
+		d.err = fmt.Errorf("%s %s/%s has no content: %w", c.Kind, c.Namespace, c.Name, err)
+	}
+	d.last().Content = text
 }
 
 // last is the object that was added last.
@@ -104,6 +135,6 @@ func (d *digester) last() *result.Object { return &d.objects[len(d.objects)-1] }
 
 func digestConfigs[S any](d *digester, list []Config[S]) {
 	for i := range list {
-		d.add(&list[i].Meta, &list[i])
+		keepConfig(d, &list[i], &list[i])
 	}
 }

@@ -121,7 +121,7 @@ func (cb *clusterBuilder) buildSet(svc *mesh.Service, port mesh.Port, rule *scop
 			continue
 		}
 		r, eds := clusterResource(c, svc.Host, rule)
-		r.Digest = cb.digests.of(c)
+		r.Digest, r.Parts[0].TLS = cb.digests.of(c), cb.digests.clusterTLS(c)
 		set.resources = append(set.resources, r)
 		set.edsNames = append(set.edsNames, eds)
 	}

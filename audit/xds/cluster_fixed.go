@@ -102,7 +102,7 @@ func (cb *clusterBuilder) buildFixed(shape proxyShape) fixedClusters {
 // ownResource is the resource of a cluster that belongs to no service.
 func (cb *clusterBuilder) ownResource(c *clusterv3.Cluster, reason result.Reason) *result.Resource {
 	r, eds := clusterResource(c, "", nil)
-	r.Digest = cb.digests.of(c)
+	r.Digest, r.Parts[0].TLS = cb.digests.of(c), cb.digests.clusterTLS(c)
 	r.Because = []result.ReasonID{cb.rec.Included(reason)}
 	if eds != "" {
 		cb.memo.edsNames[&r] = eds

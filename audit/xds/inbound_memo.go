@@ -138,6 +138,7 @@ func (in *inboundBuilder) buildShape() *inboundShape {
 	for i, fc := range chains {
 		c := inboundChain{part: parts[i], port: -1, size: proto.Size(fc)}
 		c.content, c.operations = in.digests.chainContent(fc)
+		c.part.Fails = in.digests.chainFails(fc)
 		if port, ok := ports[fc]; ok {
 			c.port = port
 		}

@@ -29,7 +29,7 @@ type chainOrigin struct {
 func (on digests) listenerPartsOf(l *listenerv3.Listener, origins map[*listenerv3.FilterChain]chainOrigin) []result.Part {
 	parts, chains := listenerChains(l, origins)
 	for i, fc := range chains {
-		parts[i].Digest = on.chain(fc)
+		parts[i].Digest, parts[i].Fails = on.chain(fc), on.chainFails(fc)
 	}
 	return parts
 }

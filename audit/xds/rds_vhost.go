@@ -162,7 +162,7 @@ func (b *Builder) virtualHostPart(vh *virtualHost) result.Part {
 	}
 	part := result.Part{
 		Name: vh.name, Domains: vh.sorted, To: vh.routes.to, Matches: vh.routes.matches,
-		By: vh.by, Bytes: fieldBytes(b.virtualHostBytes(vh)),
+		By: vh.by, Bytes: fieldBytes(b.virtualHostBytes(vh)), Fails: vh.routes.fails,
 	}
 	if b.digests {
 		part.Digest = b.digests.host(vh.name, vh.sorted, vh.routes.digest, &routev3.VirtualHost{

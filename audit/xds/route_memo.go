@@ -54,12 +54,13 @@ type routeSet struct {
 	to      []string
 	matches []string
 	digest  result.Digest
+	fails   []string             // result.Part.Fails
 	vs      *mesh.VirtualService // nil: a service's default route
 	build   func() []*routev3.Route
 }
 
 func (on digests) measureRoutes(routes []*routev3.Route, build func() []*routev3.Route) *routeSet {
-	set := &routeSet{to: routeTargets(routes), matches: routeMatches(routes), build: build, digest: on.routes(routes)}
+	set := &routeSet{to: routeTargets(routes), matches: routeMatches(routes), build: build, digest: on.routes(routes), fails: on.routeFails(routes)}
 	for _, r := range routes {
 		set.bytes += fieldBytes(int64(proto.Size(r)))
 	}

@@ -31,6 +31,7 @@ func (on digests) virtualHostPart(vh *routev3.VirtualHost) result.Part {
 		Matches: routeMatches(vh.GetRoutes()),
 		Bytes:   fieldBytes(int64(proto.Size(vh))),
 		Digest:  on.virtualHost(vh),
+		Fails:   on.routeFails(vh.GetRoutes()),
 	}
 }
 
