@@ -122,7 +122,7 @@ func TestDiffMeaning(t *testing.T) {
 		},
 		"a workload taken out of the mesh": {
 			head: edit{replace: []string{"labels: {app: ratings, version: v1}\n    spec", "labels: {app: ratings, version: v1, sidecar.istio.io/inject: \"false\"}\n    spec"}}, lost: true,
-			want: []string{`GONE .*spec\.template\.metadata\.labels\["sidecar\.istio\.io/inject"\]: unset → false`}, not: []string{"LOST"},
+			want: []string{`GONE - 1 proxy of books/ratings-v1 .*, because Deployment books/ratings-v1 \(\S+\) changed`, `spec\.template\.metadata\.labels\["sidecar\.istio\.io/inject"\]: unset → false`}, not: []string{"LOST"},
 		},
 		"fewer replicas": {
 			base: edit{replace: []string{"  name: ratings-v1\n  namespace: books\nspec:\n", "  name: ratings-v1\n  namespace: books\nspec:\n  replicas: 3\n"}},
@@ -142,7 +142,12 @@ func TestDiffMeaning(t *testing.T) {
 		},
 		"a policy that allows something": {
 			head: edit{add: "apiVersion: security.istio.io/v1\nkind: AuthorizationPolicy\nmetadata: {name: some, namespace: books}\nspec: {rules: [{to: [{operation: {methods: [GET]}}]}]}\n"},
-			want: []string{"none loses anything"}, not: []string{"403"},
+			want: []string{"none loses anything"}, not: []string{"403", "RBAC"},
+		},
+		"a policy that allows some HTTP, on a TCP port": {
+			base: ratingsPort("tcp"),
+			head: edit{replace: ratingsPort("tcp").replace, add: "apiVersion: security.istio.io/v1\nkind: AuthorizationPolicy\nmetadata: {name: some, namespace: books}\nspec: {rules: [{to: [{operation: {methods: [GET]}}]}]}\n"}, lost: true,
+			want: []string{`LOST 1 proxy: books/ratings-v1 .*callers see connection closed \(RBAC: access denied\) - filter chain "dst:\*:9080`},
 		},
 		"plaintext to a STRICT service": {
 			base: edit{add: strictMesh},
@@ -183,7 +188,7 @@ func TestDiffMeaning(t *testing.T) {
 		},
 		"STRICT mTLS": {
 			head: edit{add: strictMesh}, lost: true,
-			want: []string{`LOST 7 proxies: .* callers see connection reset for plaintext callers \(STRICT mTLS\)`},
+			want: []string{`LOST 6 proxies: .* callers see connection reset for plaintext callers \(STRICT mTLS\)`},
 		},
 		"a domain of a virtual host": {
 			head: edit{replace: []string{", www.example.com", ""}}, lost: true,

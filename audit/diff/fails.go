@@ -43,7 +43,7 @@ func (c *comparer) judge(x *pairView, f *found) {
 func (c *comparer) newly(xdsType string, was, is place) []string {
 	var out []string
 	for _, text := range is.part.Fails {
-		if !slices.Contains(was.part.Fails, text) {
+		if !slices.Contains(was.part.Fails, text) && !is.unasked() {
 			out = append(out, text)
 		}
 	}
@@ -63,6 +63,12 @@ func (c *comparer) newly(xdsType string, was, is place) []string {
 		}
 	}
 	return out
+}
+
+// unasked reports whether a part takes inbound connections to ports that no
+// Service has: whether anybody calls them is not known.
+func (p place) unasked() bool {
+	return p.resource == virtualInbound && destinationOf(text(p.part.Match)) == ""
 }
 
 // taken is how requests fail in a virtual host that takes domains from one of

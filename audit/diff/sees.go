@@ -420,6 +420,9 @@ func plaintextRefused(f *found) string {
 		return ""
 	}
 	destination := destinationOf(*f.Part)
+	if destination == "" {
+		return ""
+	}
 	refused := ""
 	for i := range f.head.Parts {
 		m := text(f.head.Parts[i].Match)
