@@ -278,3 +278,35 @@ func mirrored(t *testing.T, there, back *result.Diff) {
 		t.Errorf("%d gone, %d new; back %d, %d", len(there.Gone), len(there.New), len(back.Gone), len(back.New))
 	}
 }
+
+// TestDiffTemplate: a workload's changed template on a live mesh is one changed
+// input, not one for each Pod, ReplicaSet and slice of it.
+func TestDiffTemplate(t *testing.T) {
+	deployment := func(labels string) string {
+		return "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: api, namespace: shop}\nspec:\n  replicas: 2\n" +
+			"  selector: {matchLabels: {app: api}}\n  template: {metadata: {labels: " + labels + "}, spec: {containers: [{name: app, image: api}]}}\n"
+	}
+	pod := func(name, ip string) string {
+		return "apiVersion: v1\nkind: Pod\nmetadata:\n  name: " + name + "\n  generateName: api-abc-\n  namespace: shop\n" +
+			"  labels: {app: api, pod-template-hash: abc, security.istio.io/tlsMode: istio}\n" +
+			"  ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: api-abc, uid: x, controller: true}]\n" +
+			"spec: {containers: [{name: app, image: api}, {name: istio-proxy, image: 'istio/proxyv2:1.31.0', args: [proxy, sidecar]}]}\n" +
+			"status: {phase: Running, podIP: " + ip + ", podIPs: [{ip: " + ip + "}], conditions: [{type: Ready, status: 'True'}]}\n"
+	}
+	mesh := writeMesh(t, []string{
+		"apiVersion: v1\nkind: Namespace\nmetadata: {name: shop, labels: {istio-injection: enabled}}\n",
+		"apiVersion: v1\nkind: Service\nmetadata: {name: api, namespace: shop}\nspec: {selector: {app: api}, clusterIP: 10.96.1.1, ports: [{name: http, port: 80}]}\n",
+		deployment("{app: api}"), pod("api-abc-0", "10.0.0.1"), pod("api-abc-1", "10.0.0.2"),
+		"apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: api-x, namespace: shop, labels: {kubernetes.io/service-name: api}}\n" +
+			"addressType: IPv4\nports: [{name: http, port: 80, protocol: TCP}]\nendpoints:\n- {addresses: [10.0.0.1], targetRef: {kind: Pod, namespace: shop, name: api-abc-0}}\n" +
+			"- {addresses: [10.0.0.2], targetRef: {kind: Pod, namespace: shop, name: api-abc-1}}\n",
+	})
+	base, head := writeMesh(t, []string{deployment("{app: api}")}), writeMesh(t, []string{deployment("{app: api, version: v2}")})
+	d := diffJSON(t, plugin.ExitYes, "--on", mesh, "--base", base, "--head", head)
+	if len(d.Inputs) != 1 || d.Inputs[0].Head.Kind != "Deployment" || len(d.Inputs[0].Fields) != 1 || d.Inputs[0].Fields[0].Path != "spec.template.metadata.labels.version" {
+		t.Errorf("inputs %+v", d.Inputs)
+	}
+	if s := d.Summary; s.Proxies != 2 || s.Added+s.Removed+s.Lose != 0 {
+		t.Errorf("%+v", s)
+	}
+}

@@ -87,15 +87,21 @@ func (c *comparer) readInputs() {
 	c.readControlPlanes()
 }
 
-// withoutOwned leaves out Pods and ReplicaSets of a workload that changed: what
-// controllers make of its change.
+// withoutOwned leaves out what controllers make of a workload's change: its Pods
+// and ReplicaSets, and the slices that stand anew for those that it had.
 func (c *comparer) withoutOwned(changed []result.Input) []result.Input {
 	has := map[object]bool{}
+	workloads := map[string]bool{} // namespaces of changed ones
 	for i := range changed {
-		has[objectOf(changed[i].Ref())] = true
+		o := objectOf(changed[i].Ref())
+		has[o] = true
+		workloads[o.namespace] = workloads[o.namespace] || workloadKinds[o.kind]
 	}
 	return slices.DeleteFunc(changed, func(in result.Input) bool {
 		o := objectOf(in.Ref())
+		if o.kind == "EndpointSlice" {
+			return workloads[o.namespace] && c.inputs.completed[c.sliceOf(&in)]
+		}
 		if o.kind != "Pod" && o.kind != "ReplicaSet" {
 			return false
 		}
