@@ -142,6 +142,9 @@ func (f *diffFlags) toOptions(g *global, args []string) (*diffOptions, error) {
 }
 
 func (o *diffOptions) run(ctx context.Context, g *global) error {
+	if o.output == "sarif" || o.output == "github" {
+		o.sides.places = newPlaces(ctx)
+	}
 	base, head, err := o.sides.sides(ctx, g)
 	if err != nil {
 		return err
@@ -159,7 +162,7 @@ func (o *diffOptions) run(ctx context.Context, g *global) error {
 	}
 	d := audit.Compare(before, after, base.label, head.label)
 	var exit *exitError
-	if err := o.print(g, d); errors.As(err, &exit) {
+	if err := o.print(g, d, head.read); errors.As(err, &exit) {
 		return err
 	} else if err != nil {
 		return unreadError(fmt.Errorf("write the report: %w", err))
@@ -194,8 +197,9 @@ func (o *diffOptions) audit(g *global, s *side) (*result.Audit, error) {
 	return a, nil
 }
 
-func (o *diffOptions) print(g *global, d *result.Diff) error {
+func (o *diffOptions) print(g *global, d *result.Diff, head *reading) error {
 	out := g.streams.Out
+	annotated := func(s result.Source, gone bool) result.Source { return o.sides.places.annotated(s, gone, head) }
 	d = report.OnlyType(d, o.xdsType)
 	switch o.output {
 	case "json":
@@ -205,9 +209,9 @@ func (o *diffOptions) print(g *global, d *result.Diff) error {
 	case "markdown":
 		return report.DiffMarkdown(out, d)
 	case "sarif":
-		return report.DiffSARIF(out, d, version())
+		return report.DiffSARIF(out, d, version(), annotated)
 	case "github":
-		return report.DiffGitHub(out, d)
+		return report.DiffGitHub(out, d, annotated)
 	}
 	return report.Diff(out, d, report.DiffOptions{All: o.show == "all", Color: g.colored(), Width: max(g.width(), 120)})
 }

@@ -26,6 +26,8 @@ type sideFlags struct {
 	baseVersion, baseMeshConfig string
 	baseEnv                     []string
 
+	places *places // of the files, in annotations; nil: as the user named them
+
 	given func(name string) bool // whether the flag is on the command line
 }
 
@@ -35,6 +37,7 @@ type side struct {
 	label       string             // as the user named it: "manifests/", "git:main", "live cluster"
 	snap        *snapshot.Snapshot // nil: saved
 	saved       *result.Audit      // a ScopeReport with resources and details; nil: snap
+	read        *reading           // of the head; nil: base with changes
 	diagnostics []result.Diagnostic
 }
 
@@ -222,6 +225,7 @@ func (c *comparison) whole(ctx context.Context) (base, head side, err error) {
 		return base, head, err
 	}
 	head, err = c.mesh(ctx, b, c.forHead)
+	head.read = b
 	return base, head, err
 }
 
@@ -276,7 +280,9 @@ func (c *comparison) laidOn(ctx context.Context) (base, head side, err error) {
 			gone = append(gone, k)
 		}
 	}
-	return base, c.lay(on, c.headRead, c.forHead.On(rest.overrides()), gone), nil
+	head = c.lay(on, c.headRead, c.forHead.On(rest.overrides()), gone)
+	head.read = c.headRead
+	return base, head, nil
 }
 
 func (c *comparison) lay(on side, files *reading, overrides snapshot.Overrides, gone []overlay.Key) side {

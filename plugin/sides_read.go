@@ -7,8 +7,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -119,7 +117,11 @@ func (c *comparison) readPath(ctx context.Context, name string) (*reading, error
 	if err == nil && nothingIn(files) && (len(files.Missing) == 0 || from.hint(name) != "") {
 		err = from.nothingRead()
 	}
-	return &reading{label: name, files: files}, err
+	if err != nil {
+		return nil, err
+	}
+	c.places.rewrite(files)
+	return &reading{label: name, files: files}, nil
 }
 
 // readChange reads what -f and -k lay on the base.
@@ -135,6 +137,7 @@ func (c *comparison) readChange(ctx context.Context) (*load.Result, error) {
 	case nothingIn(files) && len(files.Ignored) == 0:
 		return nil, usageError("no objects passed to diff")
 	}
+	c.places.rewrite(files)
 	return files, nil
 }
 
@@ -204,20 +207,10 @@ func (c *comparison) open(ctx context.Context) error {
 	return nil
 }
 
-// inRepository is the path of a name, relative to the current directory or
-// absolute, from the repository's root.
+// inRepository is the path of a name from the repository's root.
 func (c *comparison) inRepository(name string) (string, error) {
-	inside := path.Join(c.repo.Prefix, filepath.ToSlash(name))
-	if filepath.IsAbs(name) {
-		top, err1 := filepath.EvalSymlinks(c.repo.top)
-		dir, err2 := filepath.EvalSymlinks(filepath.Dir(name))
-		rel, err := filepath.Rel(top, filepath.Join(dir, filepath.Base(name)))
-		if err := errors.Join(err1, err2, err); err != nil {
-			return "", usageError("%s is not in the git repository: %w", name, err)
-		}
-		inside = filepath.ToSlash(rel)
-	}
-	if !fs.ValidPath(inside) {
+	inside, ok := (&places{c.repo.top, c.repo.Prefix}).inside(name)
+	if !ok {
 		return "", usageError("%s is not in the git repository", name)
 	}
 	return inside, nil

@@ -33,6 +33,7 @@ func Diff(out io.Writer, d *result.Diff, o DiffOptions) error {
 	if d.Base.Mesh.Partial != "" || d.Head.Mesh.Partial != "" {
 		w.wrap("", "  ", "PARTIAL: only one namespace was read; what other namespaces define is missing")
 	}
+	w.unread()
 	w.changes()
 	w.oneSided("GONE", "-", w.view.Gone)
 	w.oneSided("NEW", "+", w.view.New)
@@ -330,11 +331,13 @@ func (w *diffWriter) gaps() {
 	var lines []string
 	assumed := 0
 	for _, g := range w.view.Gaps {
-		if g.Kind == result.Assumed && !w.o.All {
+		switch {
+		case g.Kind == result.Unread: // said at the top
+		case g.Kind == result.Assumed && !w.o.All:
 			assumed++
-			continue
+		default:
+			lines = append(lines, GapText(g))
 		}
-		lines = append(lines, GapText(g))
 	}
 	if len(lines)+assumed == 0 {
 		return

@@ -249,7 +249,7 @@ func (v *diffView) oneSidedText(one *result.OneSided) string {
 func inputText(in *result.Input) string {
 	text := in.Text
 	if in.Kind == result.InputObject {
-		text = refText(in.Ref()) + " " + in.Change
+		text = refText(in.Ref()) + " " + changeText(in)
 		if in.Text != "" {
 			text += " (" + in.Text + ")"
 		}

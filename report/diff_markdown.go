@@ -25,6 +25,7 @@ const (
 func DiffMarkdown(out io.Writer, d *result.Diff) error {
 	m := &markdown{view: viewOf(d), left: markdownLimit - markdownTail}
 	m.add("### mesh-audit: what this change does to the proxies\n\n" + plain(Verdict(d)) + "\n")
+	m.unread()
 	blocks := m.view.blocks()
 	for _, kind := range blockKinds {
 		m.section(kind, blocks)
@@ -93,7 +94,12 @@ func (m *markdown) section(kind result.ChangeKind, blocks []*block) {
 		m.unfold(summary, entries)
 		return
 	}
-	m.add("\n**" + summary + "**\n\n")
+	m.show(summary, entries)
+}
+
+// show adds a section of which the first entries are not folded.
+func (m *markdown) show(summary string, entries []string) {
+	m.add("\n**" + plain(summary) + "**\n\n")
 	const open = 5
 	for _, e := range entries[:min(open, len(entries))] {
 		m.add(e)
@@ -165,7 +171,7 @@ func (m *markdown) push() {
 func (m *markdown) gaps() {
 	var entries []string
 	for _, g := range m.view.Gaps {
-		if g.Kind != result.Assumed {
+		if g.Kind == result.Unmodelled {
 			entries = append(entries, "- "+plain(GapText(g))+"\n")
 		}
 	}

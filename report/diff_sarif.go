@@ -13,6 +13,7 @@ import (
 
 // sarifRules are the kinds of changes as SARIF rules.
 var sarifRules = map[result.ChangeKind]struct{ id, level, text string }{
+	unreadInput:        {"mesh-diff/unread", "error", "Input that the answer needs could not be read"},
 	result.Lost:        {"mesh-diff/lost", "warning", "Proxies lose a resource, or a part of one"},
 	lostUnused:         {"mesh-diff/lost-unused", "note", "Proxies lose what is unused or served otherwise"},
 	result.Gained:      {"mesh-diff/gained", "note", "Proxies gain a resource, or a part of one"},
@@ -24,30 +25,35 @@ var sarifRules = map[result.ChangeKind]struct{ id, level, text string }{
 const projectURI = "https://github.com/mesh-audit/mesh-audit"
 
 // DiffSARIF writes a SARIF 2.1.0 log with one result for each changed object
-// and each kind of change.
-func DiffSARIF(out io.Writer, d *result.Diff, version string) error {
+// that stands in a file and each kind of change. Code scanning takes no result
+// without a place: what else changed is in notifications.
+func DiffSARIF(out io.Writer, d *result.Diff, version string, places Places) error {
 	run := sarif.NewRunWithInformationURI("mesh-audit", projectURI)
 	run.Tool.Driver.WithVersion(version)
-	for _, kind := range blockKinds {
+	for _, kind := range append([]result.ChangeKind{unreadInput}, blockKinds...) {
 		rule := sarifRules[kind]
 		run.AddRule(rule.id).WithDescription(rule.text)
 	}
-	for _, f := range diffFindings(d) {
+	invocation := sarif.NewInvocation().WithExecutionSuccessful(len(unreadOf(d)) == 0)
+	for _, f := range diffFindings(d, places) {
 		rule := sarifRules[f.kind]
 		lines := make([]string, len(f.lines))
 		for i, line := range f.lines {
 			lines[i] = Clean(line)
 		}
-		r := run.CreateResultForRule(rule.id).WithLevel(rule.level).
-			WithMessage(sarif.NewTextMessage(Clean(f.title) + "\n" + strings.Join(lines, "\n")))
-		if f.source.File != "" {
-			line := max(1, f.source.Line)
-			place := sarif.NewPhysicalLocation().
-				WithArtifactLocation(sarif.NewSimpleArtifactLocation(reference(f.source.File))).
-				WithRegion(sarif.NewSimpleRegion(line, line))
-			r.AddLocation(sarif.NewLocationWithPhysicalLocation(place))
+		message := sarif.NewTextMessage(Clean(f.title) + "\n" + strings.Join(lines, "\n"))
+		if f.source.File == "" {
+			invocation.AddToolExecutionNotification(sarif.NewNotification().WithLevel(rule.level).WithMessage(message))
+			continue
 		}
+		place := sarif.NewPhysicalLocation().WithArtifactLocation(sarif.NewSimpleArtifactLocation(reference(f.source.File)))
+		if f.source.Line > 0 {
+			place.WithRegion(sarif.NewSimpleRegion(f.source.Line, f.source.Line))
+		}
+		run.CreateResultForRule(rule.id).WithLevel(rule.level).WithMessage(message).
+			AddLocation(sarif.NewLocationWithPhysicalLocation(place))
 	}
+	run.AddInvocation(invocation)
 	log := sarif.NewReport()
 	log.AddRun(run)
 	if err := log.PrettyWrite(out); err != nil {

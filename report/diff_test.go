@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -85,8 +87,8 @@ func TestDiffGolden(t *testing.T) {
 		"diff-all.txt": func(w io.Writer) error { return report.Diff(w, d, report.DiffOptions{Width: 120, All: true}) },
 		"diff-cds.txt": func(w io.Writer) error { return report.Diff(w, d, report.DiffOptions{Width: 120, Type: "cds"}) },
 		"diff.md":      func(w io.Writer) error { return report.DiffMarkdown(w, d) },
-		"diff.sarif":   func(w io.Writer) error { return report.DiffSARIF(w, d, "v1.2.3") },
-		"diff.github":  func(w io.Writer) error { return report.DiffGitHub(w, d) },
+		"diff.sarif":   func(w io.Writer) error { return report.DiffSARIF(w, d, "v1.2.3", nil) },
+		"diff.github":  func(w io.Writer) error { return report.DiffGitHub(w, d, nil) },
 		"diff.json":    func(w io.Writer) error { return report.DiffJSON(w, d) },
 		"diff.yaml":    func(w io.Writer) error { return report.DiffYAML(w, d) },
 	} {
@@ -117,7 +119,7 @@ func TestDiffGolden(t *testing.T) {
 func TestDiffFormats(t *testing.T) {
 	d := sampleDiff()
 	var out bytes.Buffer
-	if err := report.DiffSARIF(&out, d, "v1.2.3"); err != nil {
+	if err := report.DiffSARIF(&out, d, "v1.2.3", nil); err != nil {
 		t.Fatal(err)
 	}
 	log, err := sarif.FromBytes(out.Bytes())
@@ -143,7 +145,7 @@ func TestDiffFormats(t *testing.T) {
 		t.Error(err)
 	}
 	out.Reset()
-	if err := report.DiffGitHub(&out, d); err != nil {
+	if err := report.DiffGitHub(&out, d, nil); err != nil {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(out.String()) {
@@ -193,10 +195,53 @@ func TestDiffWriteErrors(t *testing.T) {
 	d := sampleDiff()
 	for name, err := range map[string]error{
 		"text": report.Diff(failing{}, d, report.DiffOptions{}), "json": report.DiffJSON(failing{}, d), "yaml": report.DiffYAML(failing{}, d),
-		"markdown": report.DiffMarkdown(failing{}, d), "sarif": report.DiffSARIF(failing{}, d, ""), "github": report.DiffGitHub(failing{}, d),
+		"markdown": report.DiffMarkdown(failing{}, d), "sarif": report.DiffSARIF(failing{}, d, "", nil), "github": report.DiffGitHub(failing{}, d, nil),
 	} {
 		if err == nil {
 			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// TestAnnotationLimits: GitHub shows ten annotations of a level, so that the
+// worst come first and the rest is counted.
+func TestAnnotationLimits(t *testing.T) {
+	d := &result.Diff{}
+	for i := range 12 {
+		n := strconv.Itoa(i)
+		d.Diagnostics = append(d.Diagnostics, result.Diagnostic{Source: result.Source{File: "a.yaml", Line: i + 1}, Text: "bad"})
+		d.Inputs = append(d.Inputs, result.Input{ID: n, Kind: result.InputObject, Change: "removed", Base: result.Ref{Kind: "Service", Name: n, Source: result.Source{File: "b.yaml", Line: i + 1}}})
+		d.Changes = append(d.Changes,
+			result.Change{Kind: result.Gained, Type: "cds", Resource: "gained" + n, Inputs: []string{n}, Audience: "a1"},
+			result.Change{Kind: result.Lost, Type: "cds", Resource: "lost" + n, Sees: "404", Inputs: []string{n}, Audience: "a1"})
+	}
+	d.Groups = []result.DiffGroup{{ID: "d1", Namespace: "shop", Proxies: []string{"p"}}}
+	d.Audiences = []result.Audience{{ID: "a1", Groups: []string{"d1"}, Proxies: 1}}
+	var out bytes.Buffer
+	gone := func(s result.Source, gone bool) result.Source {
+		if gone {
+			s.Line = 0
+		}
+		return s
+	}
+	if err := report.DiffGitHub(&out, d, gone); err != nil {
+		t.Fatal(err)
+	}
+	var levels []string
+	for line := range strings.Lines(out.String()) {
+		level, _, _ := strings.Cut(line, " ")
+		if len(levels) == 0 || !strings.HasPrefix(levels[len(levels)-1], level) {
+			levels = append(levels, level)
+		}
+		levels[len(levels)-1] += "."
+	}
+	want := []string{"::error..........", "::warning..........", "::notice.........."}
+	if !slices.Equal(levels, want) {
+		t.Errorf("%v, want %v", levels, want)
+	}
+	for _, text := range []string{"::error file=a.yaml,line=1,", "::warning file=b.yaml,title=", "::7 more findings have no annotations"} {
+		if !strings.Contains(out.String(), text) {
+			t.Errorf("no %q in:\n%s", text, out.String())
 		}
 	}
 }

@@ -60,6 +60,8 @@ func (c *comparer) readInputs() {
 		is := &c.head.Objects[i]
 		key := objectOf(is.Ref)
 		switch was := before[key]; {
+		case was == nil && lacks(c.base.Audit, is):
+			note(result.InputUnread, nil, is)
 		case was == nil:
 			note("added", nil, is)
 		case was.Digest != is.Digest:
@@ -68,23 +70,29 @@ func (c *comparer) readInputs() {
 		delete(before, key)
 	}
 	for _, was := range before {
-		note("removed", was, nil)
-	}
-	changed = c.withoutOwned(changed)
-	if len(changed) == 0 {
-		if changed = c.owners(made); len(changed) == 0 { // completed input that was edited
-			changed = edited
+		if lacks(c.head.Audit, was) {
+			note(result.InputUnread, was, nil)
+		} else {
+			note("removed", was, nil)
 		}
 	}
-	slices.SortFunc(changed, func(x, y result.Input) int {
-		a, b := objectOf(x.Ref()), objectOf(y.Ref())
-		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
-	})
-	for _, in := range changed {
+	c.addObjects(c.withoutOwned(changed))
+	c.readControlPlanes()
+	if len(c.out.Inputs) == 0 {
+		c.addObjects(c.owners(made))
+	}
+	if len(c.out.Inputs) == 0 { // completed input that was edited
+		c.addObjects(edited)
+	}
+}
+
+// addObjects adds inputs in order of kind, namespace and name.
+func (c *comparer) addObjects(list []result.Input) {
+	slices.SortFunc(list, func(x, y result.Input) int { return compareObjects(objectOf(x.Ref()), objectOf(y.Ref())) })
+	for _, in := range list {
 		c.inputs.byObject[objectOf(in.Ref())] = len(c.out.Inputs)
 		c.addInput(in)
 	}
-	c.readControlPlanes()
 }
 
 // withoutOwned leaves out what controllers make of a workload's change: its Pods
@@ -262,33 +270,39 @@ func mapChanges(was, is map[string]string, show bool) []string {
 	return out
 }
 
-// mergeGaps joins the gaps of both sides; those that both have stand once.
+// mergeGaps joins the gaps of both sides; those that both have stand once, the
+// others say which side they are of.
 func mergeGaps(base, head []result.Gap) []result.Gap {
-	out := slices.Clone(head)
-	if out == nil {
-		out = []result.Gap{}
-	}
-	have := map[string]bool{}
 	key := func(g result.Gap) string {
 		return string(g.Kind) + "\x00" + g.Object.Kind + "\x00" + g.Object.Namespace + "/" + g.Object.Name + "\x00" + g.Text
 	}
-	for _, g := range head {
-		have[key(g)] = true
-	}
-	for _, g := range base {
-		if !have[key(g)] {
-			out = append(out, g)
-		}
-	}
+	out := merge(base, head, key, func(g *result.Gap) *string { return &g.Side })
 	slices.SortStableFunc(out, func(x, y result.Gap) int { return cmp.Or(-cmp.Compare(x.Kind, y.Kind), cmp.Compare(key(x), key(y))) })
 	return out
 }
 
 func mergeDiagnostics(base, head []result.Diagnostic) []result.Diagnostic {
-	out := slices.Clone(base)
-	for _, d := range head {
-		if !slices.Contains(out, d) {
-			out = append(out, d)
+	return merge(base, head, func(d result.Diagnostic) result.Diagnostic { return d }, func(d *result.Diagnostic) *string { return &d.Side })
+}
+
+// merge lists what either side has, head's first, and notes the side of what the
+// other does not have.
+func merge[T any, K comparable](base, head []T, key func(T) K, side func(*T) *string) []T {
+	out := append(slices.Clone(head), make([]T, 0, len(base))...)
+	inBase, inHead := map[K]bool{}, map[K]bool{}
+	for _, x := range base {
+		inBase[key(x)] = true
+	}
+	for i := range out {
+		k := key(out[i])
+		if inHead[k] = true; !inBase[k] {
+			*side(&out[i]) = "head"
+		}
+	}
+	for _, x := range base {
+		if !inHead[key(x)] {
+			*side(&x) = "base"
+			out = append(out, x)
 		}
 	}
 	return out

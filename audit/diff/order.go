@@ -107,7 +107,7 @@ func (c *comparer) order() {
 	after := map[int]map[int]bool{} // what must come first
 	involved := map[int]bool{}
 	for _, h := range slices.SortedFunc(maps.Keys(c.found), func(x, y hazard) int { return cmp.Or(x.first-y.first, x.then-y.then) }) {
-		if c.out.Inputs[h.first].Kind != result.InputObject || c.out.Inputs[h.then].Kind != result.InputObject {
+		if !c.applicable(h.first) || !c.applicable(h.then) {
 			continue
 		}
 		order.Hazards = append(order.Hazards, result.Hazard{First: c.out.Inputs[h.first].ID, Then: c.out.Inputs[h.then].ID, Text: c.found[h]})
@@ -143,6 +143,12 @@ func (c *comparer) order() {
 		done[left[i]] = true
 		left = slices.Delete(left, i, i+1)
 	}
+}
+
+// applicable reports whether an input is an object that is applied or deleted.
+func (c *comparer) applicable(input int) bool {
+	in := &c.out.Inputs[input]
+	return in.Kind == result.InputObject && in.Change != result.InputUnread
 }
 
 // ranks is the order in which kinds are safe to apply where nothing else says:

@@ -185,6 +185,7 @@ type Gap struct {
 	Proxies []string `json:"proxies,omitempty"` // "namespace/name" of those that it may touch; empty with All false: none known
 	All     bool     `json:"all,omitempty"`     // may touch every proxy
 	Text    string   `json:"text"`
+	Side    string   `json:"side,omitempty"` // of a diff: base or head; empty: both, or no diff
 }
 
 // Diagnostic is input that could not be used.
@@ -193,6 +194,7 @@ type Diagnostic struct {
 	Object Ref    `json:"object,omitzero"` // as far as it could be read
 	Text   string `json:"text"`
 	Kept   bool   `json:"kept,omitempty"` // the object is in the audit all the same
+	Side   string `json:"side,omitempty"` // of a diff: base or head; empty: both, or no diff
 }
 
 // Object is an input object with a digest of its content.

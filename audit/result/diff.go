@@ -84,11 +84,15 @@ const (
 	InputVersion    InputKind = "istioVersion" // likewise
 )
 
+// InputUnread is the Change of an object of which it cannot be told whether it
+// was added or removed.
+const InputUnread = "unread"
+
 // Input is one changed object or setting.
 type Input struct {
 	ID     string    `json:"id"` // "i1"
 	Kind   InputKind `json:"kind"`
-	Change string    `json:"change"`        // added | removed | changed
+	Change string    `json:"change"`        // added | removed | changed | unread: the side that lacks it may have it in what could not be read
 	Base   Ref       `json:"base,omitzero"` // zero: added, or no object
 	Head   Ref       `json:"head,omitzero"` // zero: removed, or no object
 	// Text says what of a control plane's setting changed; empty for other objects.
