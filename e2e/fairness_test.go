@@ -3,9 +3,6 @@ package e2e
 import (
 	"context"
 	"encoding/json"
-	"net/http"
-	"net/http/httputil"
-	"net/url"
 	"regexp"
 	"strconv"
 	"strings"
@@ -16,28 +13,8 @@ import (
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
-
-// passThrough sends requests on to the API server as its administrator.
-func passThrough(t testing.TB, c *cluster) http.Handler {
-	t.Helper()
-	target, err := url.Parse(c.config.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if target.Scheme == "" {
-		target, _ = url.Parse("https://" + c.config.Host)
-	}
-	transport, err := rest.TransportFor(c.config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := httputil.NewSingleHostReverseProxy(target)
-	out.Transport = transport
-	return out
-}
 
 type named struct{ uid, name string }
 

@@ -28,20 +28,12 @@ func tooMany(w http.ResponseWriter, level, schema string) {
 	refuse(w, http.StatusTooManyRequests, "TooManyRequests", "too many requests, please try again later")
 }
 
-// forward sends the request on and returns the answer, for a fault to spoil.
-func forward(t testing.TB, c *cluster, r *http.Request) *httptest.ResponseRecorder {
-	t.Helper()
-	out := httptest.NewRecorder()
-	through := r.Clone(r.Context())
-	through.Header.Del("Accept-Encoding")
-	passThrough(t, c).ServeHTTP(out, through)
-	return out
-}
-
 // cutOff answers with the first half of what the API server says.
-func cutOff(t testing.TB, c *cluster, w http.ResponseWriter, r *http.Request) {
+func cutOff(t testing.TB, w http.ResponseWriter, r *http.Request) {
 	t.Helper()
-	whole := forward(t, c, r)
+	whole, plain := httptest.NewRecorder(), r.Clone(r.Context())
+	plain.Header.Del("Accept-Encoding")
+	passThrough(t, small).ServeHTTP(whole, plain)
 	body := whole.Body.Bytes()
 	w.Header().Set("Content-Type", whole.Header().Get("Content-Type"))
 	w.Header().Set("Content-Length", fmt.Sprint(len(body)))
@@ -57,125 +49,76 @@ func TestFaults(t *testing.T) {
 	whole := mustAudit(t, small.kubeconfig, "scope", "-o", "json")
 	proxies := decode(t, whole).Mesh.Proxies
 	level, schema := aLevel(t, small)
+	first := func(times int) func(*http.Request, int) bool {
+		return func(_ *http.Request, n int) bool { return n < times }
+	}
+	reject := func(w http.ResponseWriter, _ *http.Request) { tooMany(w, level.uid, schema.uid) }
+	expire := func(w http.ResponseWriter, _ *http.Request) {
+		refuse(w, http.StatusGone, "Expired", "The provided continue parameter is too old")
+	}
+	cut := func(w http.ResponseWriter, r *http.Request) { cutOff(t, w, r) }
 	for name, test := range map[string]struct {
-		fault fault
-		args  []string
-		gap   string // "": the answer is whole
-		most  int    // requests for Pods; 0: one
+		answer http.HandlerFunc                  // to a request for Pods, in place of the API server's
+		when   func(r *http.Request, n int) bool // n counts these requests from 0; nil: always
+		args   []string
+		most   int    // requests for Pods
+		gap    string // "": the answer is whole
 	}{
-		"429, then served": {
-			fault: func(w http.ResponseWriter, r *http.Request, n int) bool {
-				if r.URL.Path != pods || n >= 2 {
-					return false
-				}
-				tooMany(w, level.uid, schema.uid)
-				return true
-			}, most: 3,
-		},
+		"429, then served": {answer: reject, when: first(2), most: 3},
 		"429 for ever": {
-			fault: func(w http.ResponseWriter, r *http.Request, _ int) bool {
-				if r.URL.Path == pods {
-					tooMany(w, level.uid, schema.uid)
-				}
-				return r.URL.Path == pods
-			}, most: 11,
+			answer: reject, most: 11,
 			gap: fmt.Sprintf("cannot list pods: rejected by the API server's priority level %s (FlowSchema %s), again and again; missing: the proxies", level.name, schema.name),
 		},
 		"the list expires once": {
-			fault: func(w http.ResponseWriter, r *http.Request, n int) bool {
-				if r.URL.Path != pods || n != 1 {
-					return false
-				}
-				refuse(w, http.StatusGone, "Expired", "The provided continue parameter is too old")
-				return true
-			}, args: []string{"--chunk-size", "10"}, most: 5,
+			answer: expire, when: func(_ *http.Request, n int) bool { return n == 1 }, args: []string{"--chunk-size", "10"}, most: 5,
 		},
 		"the list expires again and again": {
-			fault: func(w http.ResponseWriter, r *http.Request, _ int) bool {
-				if r.URL.Path != pods || r.URL.Query().Get("continue") == "" {
-					return false
-				}
-				refuse(w, http.StatusGone, "Expired", "The provided continue parameter is too old")
-				return true
-			}, args: []string{"--chunk-size", "10"}, most: 4,
+			answer: expire, when: func(r *http.Request, _ int) bool { return r.URL.Query().Get("continue") != "" }, args: []string{"--chunk-size", "10"}, most: 4,
 			gap: "cannot list pods: The provided continue parameter is too old; missing: the proxies",
 		},
-		"half an answer, once": {
-			fault: func(w http.ResponseWriter, r *http.Request, n int) bool {
-				if r.URL.Path != pods || n > 0 {
-					return false
-				}
-				cutOff(t, small, w, r)
-				return true
-			}, most: 2,
-		},
+		"half an answer, once": {answer: cut, when: first(1), most: 2},
 		"half an answer, always": {
-			fault: func(w http.ResponseWriter, r *http.Request, _ int) bool {
-				if r.URL.Path == pods {
-					cutOff(t, small, w, r)
-				}
-				return r.URL.Path == pods
-			}, most: 2,
+			answer: cut, most: 2,
 			gap: "cannot list pods: the answer broke off, twice; missing: the proxies",
 		},
 		"the connection is closed": {
-			fault: func(_ http.ResponseWriter, r *http.Request, _ int) bool {
-				if r.URL.Path == pods {
-					panic(http.ErrAbortHandler)
-				}
-				return false
-			}, most: 22,
+			answer: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, most: 22,
 			gap: "cannot list pods: ",
 		},
 		"an internal error": {
-			fault: func(w http.ResponseWriter, r *http.Request, _ int) bool {
-				if r.URL.Path == pods {
-					refuse(w, http.StatusInternalServerError, "InternalError", "etcdserver: request timed out")
-				}
-				return r.URL.Path == pods
-			},
+			answer: func(w http.ResponseWriter, _ *http.Request) {
+				refuse(w, http.StatusInternalServerError, "InternalError", "etcdserver: request timed out")
+			}, most: 1,
 			gap: "cannot list pods: etcdserver: request timed out; missing: the proxies",
 		},
 		"a page of a portal": {
-			fault: func(w http.ResponseWriter, r *http.Request, _ int) bool {
-				if r.URL.Path == pods {
-					w.Header().Set("Content-Type", "text/html")
-					_, _ = w.Write([]byte("<html>please log in</html>"))
-				}
-				return r.URL.Path == pods
+			answer: func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "text/html")
+				_, _ = w.Write([]byte("<html>please log in</html>"))
 			}, most: 2,
 			gap: "cannot list pods: ",
 		},
 		"slow: --request-timeout": {
-			fault: func(w http.ResponseWriter, r *http.Request, _ int) bool {
-				if r.URL.Path == pods {
-					dribble(w, r)
-				}
-				return r.URL.Path == pods
-			}, args: []string{"--request-timeout", "2s"}, most: 2,
+			answer: dribble, args: []string{"--request-timeout", "2s"}, most: 2,
 			gap: "cannot list pods: no whole answer within --request-timeout; missing: the proxies",
 		},
 		"slow: --timeout": {
-			fault: func(w http.ResponseWriter, r *http.Request, _ int) bool {
-				if r.URL.Path == pods {
-					dribble(w, r)
-				}
-				return r.URL.Path == pods
-			}, args: []string{"--timeout", "6s"},
+			answer: dribble, args: []string{"--timeout", "6s"}, most: 1,
 			gap: "cannot list pods: the deadline passed; missing: the proxies",
 		},
 		"huge": {
-			fault: func(w http.ResponseWriter, r *http.Request, _ int) bool {
-				if r.URL.Path == pods {
-					flood(w, r)
-				}
-				return r.URL.Path == pods
-			},
+			answer: flood, most: 1,
 			gap: "cannot list pods: the answer is too large (more than 512 MB for a page of 500 objects; --chunk-size asks for smaller pages); missing: the proxies",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := startProxy(t, small, test.fault)
+			p := startProxy(t, small, func(w http.ResponseWriter, r *http.Request, n int) bool {
+				if r.URL.Path != pods || test.when != nil && !test.when(r, n) {
+					return false
+				}
+				test.answer(w, r)
+				return true
+			})
 			o := audit(t, p.kubeconfig, append([]string{"scope", "-o", "json", "--api-stats"}, test.args...)...)
 			r := decode(t, o)
 			unread := r.unread()
@@ -189,8 +132,8 @@ func TestFaults(t *testing.T) {
 			case r.Mesh.Services < 15:
 				t.Errorf("%d services are left", r.Mesh.Services)
 			}
-			if got := p.of("/pods"); got > max(1, test.most) {
-				t.Errorf("%d requests for pods, want %d at the most", got, max(1, test.most))
+			if got := p.of("/pods"); got > test.most {
+				t.Errorf("%d requests for pods, want %d at the most", got, test.most)
 			}
 			if test.gap == "" && r.Mesh.Proxies != proxies {
 				t.Errorf("%d proxies, want %d", r.Mesh.Proxies, proxies)

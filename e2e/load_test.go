@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"sync"
 
@@ -28,28 +27,46 @@ func (c *cluster) loadDemo(ctx context.Context) error {
 		return fmt.Errorf("complete --demo: %w", err)
 	}
 	// 10.96.0.1 is the API server's own.
-	return c.create(ctx, bytes.ReplaceAll(out, []byte("10.96.0."), []byte("10.97.0.")))
-}
-
-// create creates the objects of a YAML stream with their status: namespaces
-// first, then 16 at a time.
-func (c *cluster) create(ctx context.Context, text []byte) error {
-	var objects []*unstructured.Unstructured
-	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
-	for {
-		o := &unstructured.Unstructured{}
-		if err := decoder.Decode(&o.Object); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			return err
-		}
-		if len(o.Object) > 0 {
-			objects = append(objects, o)
+	objects, err := decodeAll(bytes.ReplaceAll(out, []byte("10.96.0."), []byte("10.97.0.")))
+	if err != nil {
+		return err
+	}
+	for _, o := range objects {
+		if o.GetKind() == "Pod" {
+			if err := unstructured.SetNestedField(o.Object, standInNode, "spec", "nodeName"); err != nil {
+				return err
+			}
 		}
 	}
 	return c.createObjects(ctx, objects)
 }
 
+// create creates the objects of a YAML stream.
+func (c *cluster) create(ctx context.Context, text []byte) error {
+	objects, err := decodeAll(text)
+	if err != nil {
+		return err
+	}
+	return c.createObjects(ctx, objects)
+}
+
+func decodeAll(text []byte) (objects []*unstructured.Unstructured, err error) {
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
+	for {
+		o := &unstructured.Unstructured{}
+		if err := decoder.Decode(&o.Object); errors.Is(err, io.EOF) {
+			return objects, nil
+		} else if err != nil {
+			return nil, err
+		}
+		if len(o.Object) > 0 {
+			objects = append(objects, o)
+		}
+	}
+}
+
+// createObjects creates objects with their status: namespaces first, then 16 at
+// a time.
 func (c *cluster) createObjects(ctx context.Context, objects []*unstructured.Unstructured) error {
 	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(c.kube.Discovery()))
 	var rest []*unstructured.Unstructured
@@ -118,13 +135,4 @@ func (c *cluster) createOne(ctx context.Context, mapper meta.RESTMapper, o *unst
 		return fmt.Errorf("status of %s %s/%s: %w", gvk.Kind, o.GetNamespace(), o.GetName(), err)
 	}
 	return nil
-}
-
-// createFile creates the objects of a file of the sources.
-func (c *cluster) createFile(ctx context.Context, path string) error {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	return c.create(ctx, text)
 }

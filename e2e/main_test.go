@@ -32,8 +32,12 @@ var root = func() string {
 
 func bin(name string) string { return filepath.Join(root, "e2e", "bin", name) }
 
-// small is the cluster with the mesh of a few workloads, which most tests share.
-var small *cluster
+// small is the cluster with the mesh of a few workloads, which most tests share;
+// its pods are on node.
+var (
+	small *cluster
+	node  *kubelet
+)
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
@@ -60,7 +64,9 @@ func run(m *testing.M) int {
 		return 1
 	}
 	defer small.stop()
-	if err := small.loadDemo(context.Background()); err != nil {
+	node = startKubelet()
+	defer node.server.Close()
+	if err := errors.Join(node.join(context.Background(), small), small.loadDemo(context.Background())); err != nil {
 		log.Print(err)
 		return 1
 	}

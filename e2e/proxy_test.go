@@ -35,6 +35,22 @@ type proxy struct {
 
 func startProxy(t testing.TB, c *cluster, f fault) *proxy {
 	t.Helper()
+	p := &proxy{times: map[string]int{}}
+	through := passThrough(t, c)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n := p.note(r)
+		if f == nil || !f(w, r, n) {
+			through.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(server.Close)
+	p.kubeconfig = writeKubeconfig(t, server.URL)
+	return p
+}
+
+// passThrough sends requests on to the API server as its administrator.
+func passThrough(t testing.TB, c *cluster) http.Handler {
+	t.Helper()
 	target, err := url.Parse(c.config.Host)
 	if err != nil {
 		t.Fatal(err)
@@ -46,18 +62,9 @@ func startProxy(t testing.TB, c *cluster, f fault) *proxy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &proxy{times: map[string]int{}}
-	forward := httputil.NewSingleHostReverseProxy(target)
-	forward.Transport = transport
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		n := p.note(r)
-		if f == nil || !f(w, r, n) {
-			forward.ServeHTTP(w, r)
-		}
-	}))
-	t.Cleanup(server.Close)
-	p.kubeconfig = writeKubeconfig(t, server.URL)
-	return p
+	out := httputil.NewSingleHostReverseProxy(target)
+	out.Transport = transport
+	return out
 }
 
 func writeKubeconfig(t testing.TB, server string) string {

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 )
@@ -32,49 +31,46 @@ func shipped(t testing.TB) (kinds rbacv1.ClusterRole, config rbacv1.Role) {
 	return kinds, config
 }
 
-// grant makes a user with the rules, and no others, and returns its kubeconfig.
-// Its roles go when the test ends.
+// grant makes a user with the rules, in a namespace or (in is "") everywhere,
+// and with those for the mesh ConfigMap, and returns its kubeconfig. Its rights
+// go when the test ends.
 func grant(t testing.TB, c *cluster, name string, kinds, config []rbacv1.PolicyRule, in string) string {
 	t.Helper()
 	kubeconfig, err := c.addUser(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx := context.Background()
-	subject := []rbacv1.Subject{{Kind: "User", Name: name, APIGroup: "rbac.authorization.k8s.io"}}
-	about := metav1.ObjectMeta{Name: name}
-	role := &rbacv1.ClusterRole{ObjectMeta: about, Rules: kinds}
-	if _, err := c.kube.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.kube.RbacV1().ClusterRoles().Delete(ctx, name, metav1.DeleteOptions{}) })
-	ref := rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: name}
-	if in != "" {
-		binding := &rbacv1.RoleBinding{ObjectMeta: about, Subjects: subject, RoleRef: ref}
-		if _, err := c.kube.RbacV1().RoleBindings(in).Create(ctx, binding, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = c.kube.RbacV1().RoleBindings(in).Delete(ctx, name, metav1.DeleteOptions{}) })
-	} else {
-		binding := &rbacv1.ClusterRoleBinding{ObjectMeta: about, Subjects: subject, RoleRef: ref}
-		if _, err := c.kube.RbacV1().ClusterRoleBindings().Create(ctx, binding, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = c.kube.RbacV1().ClusterRoleBindings().Delete(ctx, name, metav1.DeleteOptions{}) })
-	}
+	bind(t, c, name, name, kinds, in)
 	if len(config) > 0 {
-		role := &rbacv1.Role{ObjectMeta: about, Rules: config}
-		if _, err := c.kube.RbacV1().Roles("istio-system").Create(ctx, role, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = c.kube.RbacV1().Roles("istio-system").Delete(ctx, name, metav1.DeleteOptions{}) })
-		binding := &rbacv1.RoleBinding{ObjectMeta: about, Subjects: subject, RoleRef: rbacv1.RoleRef{APIGroup: ref.APIGroup, Kind: "Role", Name: name}}
-		if _, err := c.kube.RbacV1().RoleBindings("istio-system").Create(ctx, binding, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = c.kube.RbacV1().RoleBindings("istio-system").Delete(ctx, name, metav1.DeleteOptions{}) })
+		bind(t, c, name, name+"-config", config, "istio-system")
 	}
 	return kubeconfig
+}
+
+// bind gives the rules to the user by a role of that name, until the test ends.
+func bind(t testing.TB, c *cluster, user, name string, rules []rbacv1.PolicyRule, in string) {
+	t.Helper()
+	ctx := context.Background()
+	about := metav1.ObjectMeta{Name: name}
+	subjects := []rbacv1.Subject{{Kind: "User", Name: user, APIGroup: rbacv1.GroupName}}
+	ref := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name}
+	_, err := c.kube.RbacV1().ClusterRoles().Create(ctx, &rbacv1.ClusterRole{ObjectMeta: about, Rules: rules}, metav1.CreateOptions{})
+	if err == nil && in != "" {
+		_, err = c.kube.RbacV1().RoleBindings(in).Create(ctx, &rbacv1.RoleBinding{ObjectMeta: about, Subjects: subjects, RoleRef: ref}, metav1.CreateOptions{})
+	} else if err == nil {
+		_, err = c.kube.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: about, Subjects: subjects, RoleRef: ref}, metav1.CreateOptions{})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if in != "" {
+			_ = c.kube.RbacV1().RoleBindings(in).Delete(ctx, name, metav1.DeleteOptions{})
+		} else {
+			_ = c.kube.RbacV1().ClusterRoleBindings().Delete(ctx, name, metav1.DeleteOptions{})
+		}
+		_ = c.kube.RbacV1().ClusterRoles().Delete(ctx, name, metav1.DeleteOptions{})
+	})
 }
 
 // TestRights: with deploy/rbac.yaml the plugin knows all that an administrator's does.

@@ -92,10 +92,12 @@ type verified struct {
 		Namespace string `json:"namespace"`
 		Name      string `json:"name"`
 		Kind      string `json:"kind"`
+		Actual    string `json:"actual"`
 		Equal     bool   `json:"equal"`
 		Unread    string `json:"unread"`
 		Types     []struct {
 			Type      string            `json:"type"`
+			Actual    int               `json:"actual"`
 			Missing   []string          `json:"missing"`
 			Extra     []string          `json:"extra"`
 			Differing []json.RawMessage `json:"differing"`

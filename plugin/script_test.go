@@ -6,6 +6,7 @@ import (
 	"flag"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"testing"
 
@@ -25,6 +26,10 @@ func TestMain(m *testing.M) {
 // TestScripts runs the transcripts in testdata/script: what a user types, and
 // what stdout, stderr and the exit status are.
 func TestScripts(t *testing.T) {
+	recorded, err := filepath.Abs("../testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		UpdateScripts:       *update,
@@ -33,6 +38,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("KUBECONFIG", "/nonexistent")
 			env.Setenv("HOME", env.WorkDir)
+			env.Setenv("TESTDATA", recorded)
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": status, "action": action},

@@ -2,14 +2,17 @@ package verify
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/client-go/kubernetes"
@@ -94,10 +97,11 @@ func (a *Admin) forward(ctx context.Context, namespace, pod string) (*Actual, er
 	if err != nil {
 		return nil, err
 	}
-	stop, ready, failed := make(chan struct{}), make(chan struct{}), make(chan error, 1)
-	defer close(stop)
-	var said bytes.Buffer
-	f, err := portforward.NewOnAddresses(dialer, []string{"127.0.0.1"}, []string{fmt.Sprintf("0:%d", adminPort)}, stop, ready, io.Discard, &said)
+	ready, failed := make(chan struct{}), make(chan error, 1)
+	refused := &lastError{}
+	forwarding, stop := context.WithCancel(logr.NewContext(ctx, logr.New(refused)))
+	defer stop()
+	f, err := portforward.NewOnAddressesWithContext(forwarding, dialer, []string{"127.0.0.1"}, []string{fmt.Sprintf("0:%d", adminPort)}, ready, io.Discard, io.Discard)
 	if err != nil {
 		return nil, err
 	}
@@ -116,10 +120,40 @@ func (a *Admin) forward(ctx context.Context, namespace, pod string) (*Actual, er
 	if err != nil {
 		return nil, err
 	}
-	return ask(fmt.Sprintf("Envoy of %s/%s", namespace, pod), func(query string) ([]byte, error) {
+	actual, err := ask(fmt.Sprintf("Envoy of %s/%s", namespace, pod), func(query string) ([]byte, error) {
 		return get(ctx, fmt.Sprintf("http://127.0.0.1:%d/%s", ports[0].Local, query))
 	})
+	if err != nil {
+		return nil, cmp.Or(refused.get(), err)
+	}
+	return actual, nil
 }
+
+// lastError keeps the last error that is logged: client-go only logs what the
+// other end of a port-forward says.
+type lastError struct {
+	mu  sync.Mutex
+	err error
+}
+
+func (l *lastError) get() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+// Error implements logr.LogSink, and so do the others.
+func (l *lastError) Error(err error, _ string, _ ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.err = err
+}
+
+func (*lastError) Init(logr.RuntimeInfo)            {}
+func (*lastError) Enabled(int) bool                 { return false }
+func (*lastError) Info(int, string, ...any)         {}
+func (l *lastError) WithValues(...any) logr.LogSink { return l }
+func (l *lastError) WithName(string) logr.LogSink   { return l }
 
 // dialer opens the connection by WebSocket, or by SPDY with older API servers.
 func (a *Admin) dialer(namespace, pod string) (httpstream.Dialer, error) {
@@ -162,7 +196,7 @@ func get(ctx context.Context, url string) ([]byte, error) {
 
 // exec asks through the agent in the proxy's container.
 func (a *Admin) exec(ctx context.Context, namespace, pod string) (*Actual, error) {
-	return ask(fmt.Sprintf("Envoy of %s/%s", namespace, pod), func(query string) ([]byte, error) {
+	return ask(fmt.Sprintf("Envoy of %s/%s by exec", namespace, pod), func(query string) ([]byte, error) {
 		options := &corev1.PodExecOptions{Container: "istio-proxy", Command: []string{"pilot-agent", "request", "GET", query}, Stdout: true, Stderr: true}
 		url := a.kube.CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name(pod).SubResource("exec").
 			VersionedParams(options, scheme.ParameterCodec).URL()
