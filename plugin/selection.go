@@ -45,7 +45,7 @@ func setTarget(s *audit.Selection, arg string) error {
 	}
 	known := workloadTypes[strings.ToLower(kind)]
 	if known == "" || name == "" {
-		return usageError("%q: use a pod's name or TYPE/NAME with TYPE one of deploy, sts, ds, rs, job, cronjob, pod (a namespace is given with -n)", arg)
+		return usageError("%q: use a pod's name or TYPE/NAME with TYPE one of deploy, sts, ds, rs, job, cronjob, pod (a namespace is given with -n: %s -n %s)", arg, name, kind)
 	}
 	if known == "pod" {
 		s.Pod = name
