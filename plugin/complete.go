@@ -15,7 +15,7 @@ what was made up as assumed. This command prints the completed objects as YAML, 
 you can read, correct and keep exactly what was assumed.`
 
 func newCompleteCommand(g *global) *cobra.Command {
-	f := &inputFlags{}
+	f := &inputFlags{whole: true}
 	cmd := &cobra.Command{
 		Use:   "complete (-f FILE | -k DIR | --demo)",
 		Short: "Print the input with cluster IPs, Pods and EndpointSlices filled in",

@@ -53,6 +53,7 @@ type inputFlags struct {
 
 	tree         fs.FS // where -f and -k are looked for; nil: the disk
 	mayBeMissing bool  // what -f and -k name; see load.Options
+	whole        bool  // keep all of the objects that are read
 }
 
 func (f *inputFlags) add(cmd *cobra.Command, live bool) {
@@ -216,7 +217,7 @@ func (f *inputFlags) nothingRead() error {
 func (f *inputFlags) loadFiles(ctx context.Context, g *global) (*load.Result, error) {
 	read, err := load.Files(ctx, load.Options{
 		Filenames: f.filenames, Recursive: f.recursive, Kustomize: f.kustomize, Tree: f.tree,
-		MayBeMissing: f.mayBeMissing, Stdin: g.streams.In, Namespace: g.namespace(),
+		MayBeMissing: f.mayBeMissing, Stdin: g.streams.In, Namespace: g.namespace(), Whole: f.whole,
 	})
 	if err != nil {
 		return nil, unreadError(err)

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/mesh-audit/mesh-audit/audit/load"
 )
 
@@ -57,6 +59,57 @@ func TestFileOf100MB(t *testing.T) {
 			}
 			if last := r.Objects[n-1].Source.Line; last != lineOf(text.Bytes(), fmt.Sprintf("name: web-%d\n", n-1))-3 {
 				t.Errorf("the last pod is said to be at line %d", last)
+			}
+		})
+	}
+}
+
+// Long JSON is cut and decoded in parts: the objects keep their order and lines,
+// and what is wrong in one place leaves the rest alone.
+func TestLongJSON(t *testing.T) {
+	const most = 300
+	pod := func(i int) string {
+		return fmt.Sprintf(`{"apiVersion": "v1", "kind": "Pod",
+  "metadata": {"name": "web-%d", "namespace": "shop", "annotations": {"filler": %q}},
+  "spec": {"containers": [{"name": "web", "image": "example.com/web:1"}]}}`, i, bytes.Repeat([]byte("{[ "), 1000))
+	}
+	for name, form := range map[string]struct{ head, between, tail string }{
+		"values":     {"", "\n", "\n"},
+		"list":       {"{\"kind\": \"List\", \"apiVersion\": \"v1\", \"items\": [\n", ",\n", "],\n\"metadata\": {}}\n"},
+		"typed list": {"\n{\"apiVersion\": \"v1\", \"items\": [", ", \n\n", "], \"kind\": \"PodList\"}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var text bytes.Buffer
+			text.WriteString(form.head)
+			for i := range most {
+				if i > 0 {
+					text.WriteString(form.between)
+				}
+				if i == most/2 {
+					text.WriteString("{\"apiVersion\": \"v1\", \"kind\": \"Pod\", \"metadata\": {\"name\": \"Bad\xff\"}}")
+					continue
+				}
+				text.WriteString(pod(i))
+			}
+			text.WriteString(form.tail)
+			r, err := load.Bytes(t.Context(), "mesh.json", text.Bytes(), "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(r.Objects) != most-1 || len(r.Diagnostics) != 1 {
+				t.Fatalf("%d objects, %v", len(r.Objects), r.Diagnostics)
+			}
+			if d := r.Diagnostics[0]; d.Text != "not UTF-8 text" || d.Source.Line != lineOf(text.Bytes(), "Bad") {
+				t.Errorf("%+v", d)
+			}
+			for i, o := range r.Objects {
+				if i >= most/2 {
+					i++
+				}
+				name := fmt.Sprintf("web-%d", i)
+				if have := o.Obj.(*corev1.Pod).Name; have != name || o.Source.Line != lineOf(text.Bytes(), name+`"`)-1 {
+					t.Fatalf("%s at line %d where %s is", have, o.Source.Line, name)
+				}
 			}
 		})
 	}

@@ -22,10 +22,7 @@ func (d document) cutList() []document {
 	if !ok || !ok2 || !strings.HasSuffix(kind, "List") || hasAliases(d.text) {
 		return []document{d}
 	}
-	var of typeMeta
-	if kind != "List" {
-		of = typeMeta{apiVersion, strings.TrimSuffix(kind, "List")}
-	}
+	of := typeMeta{apiVersion, kind}.elements()
 	var items []document
 	var inItems, sawItems bool
 	indent, start, startLine := -1, -1, 0

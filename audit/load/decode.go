@@ -20,6 +20,7 @@ const maxListDepth = 4
 type parsed struct {
 	file, namespace string
 	at              *result.Source // that all of it is told to stand at; nil: where it does
+	whole           bool           // keep all of each object
 
 	objects        []Object
 	unmodelled     []snapshot.Meta
@@ -49,14 +50,12 @@ func (it *item) tree() (*yaml.Node, *problem) {
 
 func (out *parsed) document(d document) {
 	d = d.skipBlank()
-	if i := invalidUTF8(d.text); i >= 0 {
-		out.fail(result.Ref{}, d.line, problemf(d.line+lines(d.text[:i]), "not UTF-8 text"))
+	if start, ok := d.isJSON(); ok || d.json {
+		out.jsonDocument(d, start)
 		return
 	}
-	if start := skipSpace(d.text, 0); start < len(d.text) && d.text[start] == '{' {
-		if out.jsonDocument(d, start) {
-			return
-		}
+	if out.refuseText(d.text, d.line) {
+		return
 	}
 	if out.skipUnread(d) {
 		return
@@ -89,28 +88,40 @@ func invalidUTF8(b []byte) int {
 	return -1
 }
 
-// jsonDocument reads a run of JSON values. It reports false if the text may be
-// YAML that begins with a brace.
-func (out *parsed) jsonDocument(d document, start int) bool {
-	if i := skipSpace(d.text, start+1); i < len(d.text) && d.text[i] != '"' && d.text[i] != '}' {
-		return false
+// refuseText reports, and notes, that a text is not UTF-8.
+func (out *parsed) refuseText(text []byte, line int) bool {
+	i := invalidUTF8(text)
+	if i >= 0 {
+		out.fail(result.Ref{}, line, problemf(line+lines(text[:i]), "not UTF-8 text"))
 	}
-	line, pos := d.line, 0
+	return i >= 0
+}
+
+// jsonDocument reads a run of JSON values, or of a list's elements.
+func (out *parsed) jsonDocument(d document, start int) {
+	line, pos, depth := d.line, 0, 0
+	if d.element {
+		depth = 1
+	}
 	for start < len(d.text) {
 		line, pos = line+lines(d.text[pos:start]), start
 		end := jsonEnd(d.text, start)
-		if end < 0 || d.text[start] != '{' {
+		if end < 0 || d.text[start] != '{' && !d.element {
 			p := problemf(line, "not valid JSON: the value that starts here does not end")
 			if end >= 0 {
 				p = problemf(line, "not valid JSON: an object belongs here")
 			}
 			out.fail(result.Ref{}, line, p)
-			return true
+			return
 		}
-		out.object(item{line: line, raw: d.text[start:end]}, typeMeta{}, 0)
+		if raw := d.text[start:end]; !out.refuseText(raw, line) {
+			out.object(item{line: line, raw: raw}, d.listOf, depth)
+		}
 		start = skipSpace(d.text, end)
+		if d.element && start < len(d.text) && d.text[start] == ',' {
+			start = skipSpace(d.text, start+1)
+		}
 	}
-	return true
 }
 
 // skipUnread passes over a document of a kind that is not read, unparsed.
@@ -152,6 +163,15 @@ func (t typeMeta) groupKind() groupKind {
 		return groupKind{Group: t.apiVersion, Kind: t.kind}
 	}
 	return groupKind{Group: gv.Group, Kind: t.kind}
+}
+
+// elements is the type of the elements of a list of the type; zero where they
+// carry their own.
+func (t typeMeta) elements() typeMeta {
+	if t.kind == "List" {
+		return typeMeta{}
+	}
+	return typeMeta{t.apiVersion, strings.TrimSuffix(t.kind, "List")}
 }
 
 func (t typeMeta) version() string {
@@ -211,10 +231,7 @@ func (out *parsed) list(it item, h head, depth int) {
 		out.fail(h.ref(), it.line, problemf(0, "lists nested more than %d deep", maxListDepth))
 		return
 	}
-	var of typeMeta
-	if h.kind != "List" {
-		of = typeMeta{h.apiVersion, strings.TrimSuffix(h.kind, "List")}
-	}
+	of := h.elements()
 	if it.raw == nil {
 		for _, n := range h.items {
 			out.object(item{line: n.Line, node: n}, of, depth+1)
@@ -293,6 +310,9 @@ func (out *parsed) add(it *item, h head, k kind, ref result.Ref) {
 	}
 	for i := range warnings {
 		out.warn(ref, &warnings[i])
+	}
+	if !out.whole {
+		slim(obj)
 	}
 	out.objects = append(out.objects, Object{Obj: obj, Source: ref.Source})
 }

@@ -26,6 +26,7 @@ const maxFile = 2 << 30
 func Files(ctx context.Context, o Options) (*Result, error) {
 	from := place{o.Tree}
 	p := newParser(ctx, o.Namespace)
+	p.whole = o.Whole
 	files, err := p.expand(from, &o)
 	if err != nil {
 		return nil, err
@@ -72,9 +73,10 @@ const largeFilePointer = "version https://git-lfs.github.com/spec/"
 
 var errLargeFile = errors.New("it is a pointer of Git LFS, whose file is not in the repository (\"git lfs pull\" puts it into the work tree)")
 
-// Bytes reads one text, as if it were the file of that name.
+// Bytes reads one text, as if it were the file of that name, with Options.Whole.
 func Bytes(ctx context.Context, name string, data []byte, namespace string) (*Result, error) {
 	p := newParser(ctx, namespace)
+	p.whole = true
 	p.parse(name, data)
 	return p.finish()
 }
@@ -150,6 +152,7 @@ type parser struct {
 	ctx       context.Context
 	group     *errgroup.Group
 	namespace string
+	whole     bool
 	parsed    []*parsed
 	result    Result
 }
@@ -170,7 +173,7 @@ func (p *parser) parse(file string, data []byte) { p.parseAt(file, data, nil) }
 // nil: for the file's own text.
 func (p *parser) parseAt(file string, data []byte, at *result.Source) {
 	for _, doc := range split(data) {
-		out := &parsed{file: file, at: at, namespace: p.namespace}
+		out := &parsed{file: file, at: at, namespace: p.namespace, whole: p.whole}
 		p.parsed = append(p.parsed, out)
 		p.group.Go(func() error {
 			if err := p.ctx.Err(); err != nil {

@@ -1,7 +1,8 @@
 package load
 
 import (
-	"encoding/json"
+	"bytes"
+	"slices"
 
 	yaml "go.yaml.in/yaml/v3"
 
@@ -32,74 +33,106 @@ func headOf(it *item) (head, *problem) {
 }
 
 func jsonHead(it *item) (h head, p *problem) {
-	list, bad := members(it.raw)
-	if bad >= 0 {
-		if len(it.raw) > 0 && it.raw[0] != '{' {
-			return h, problemf(0, "an object belongs here")
+	var seen keySet
+	bad := eachMember(it.raw, func(m member) bool {
+		at := func(i int) int { return it.line + lines(it.raw[:i]) }
+		if m.key == nil {
+			p = problemf(0, "an object belongs here")
+			return false
 		}
-		return h, problemf(it.line+lines(it.raw[:min(bad, len(it.raw))]), "not valid JSON")
-	}
-	seen := map[string]bool{}
-	for _, m := range list {
-		if seen[m.key] {
-			return h, problemf(it.line+lines(it.raw[:m.keyAt]), "key %q is already set", m.key)
+		if !seen.add(m.key) {
+			p = problemf(at(m.keyAt), "key %q is already set", m.key)
+			return false
 		}
-		seen[m.key] = true
 		value := it.raw[m.start:m.end]
-		line := it.line + lines(it.raw[:m.start])
-		switch m.key {
+		switch string(m.key) {
 		case "apiVersion":
-			h.apiVersion, p = jsonText(value, line, "apiVersion")
+			h.apiVersion, p = jsonText(value, at, m.start, "apiVersion")
 		case "kind":
-			h.kind, p = jsonText(value, line, "kind")
+			h.kind, p = jsonText(value, at, m.start, "kind")
 		case "items":
 			h.isList = value[0] == '['
 			h.itemsStart, h.itemsEnd = m.start, m.end
 		case "metadata":
-			p = h.jsonMetadata(value, line)
+			p = h.jsonMetadata(value, func(i int) int { return at(m.start + i) })
 		}
-		if p != nil {
-			return h, p
-		}
+		return p == nil
+	})
+	switch {
+	case p != nil || bad < 0:
+		return h, p
+	case len(it.raw) > 0 && it.raw[0] != '{':
+		return h, problemf(0, "an object belongs here")
 	}
-	return h, nil
+	return h, problemf(it.line+lines(it.raw[:min(bad, len(it.raw))]), "not valid JSON")
 }
 
-func (h *head) jsonMetadata(b []byte, line int) (p *problem) {
+// keySet tells keys that occur twice; most objects have so few that a list is
+// faster than a map.
+type keySet struct {
+	few  [][]byte
+	many map[string]bool
+}
+
+// add reports false for a key that was added before.
+func (s *keySet) add(key []byte) bool {
+	if s.many == nil && len(s.few) < 16 {
+		if slices.ContainsFunc(s.few, func(k []byte) bool { return bytes.Equal(k, key) }) {
+			return false
+		}
+		s.few = append(s.few, key)
+		return true
+	}
+	if s.many == nil {
+		s.many = map[string]bool{}
+		for _, k := range s.few {
+			s.many[string(k)] = true
+		}
+	}
+	if s.many[string(key)] {
+		return false
+	}
+	s.many[string(key)] = true
+	return true
+}
+
+// jsonMetadata reads the metadata b; line tells the line of an offset in it.
+func (h *head) jsonMetadata(b []byte, line func(int) int) (p *problem) {
 	if string(b) == "null" {
 		return nil
 	}
-	list, bad := members(b)
-	if bad >= 0 || b[0] != '{' {
-		return problemf(line, "metadata: an object belongs here")
+	if b[0] != '{' {
+		return problemf(line(0), "metadata: an object belongs here")
 	}
 	h.metadata = true
-	for _, m := range list {
-		value, at := b[m.start:m.end], line+lines(b[:m.start])
-		switch m.key {
+	bad := eachMember(b, func(m member) bool {
+		value := b[m.start:m.end]
+		switch string(m.key) {
 		case "name":
-			h.name, p = jsonText(value, at, "metadata.name")
+			h.name, p = jsonText(value, line, m.start, "metadata.name")
 		case "namespace":
-			h.namespace, p = jsonText(value, at, "metadata.namespace")
+			h.namespace, p = jsonText(value, line, m.start, "metadata.namespace")
 		case "generateName":
 			h.generateName = true
 		}
-		if p != nil {
-			return p
-		}
+		return p == nil
+	})
+	if bad >= 0 {
+		return problemf(line(0), "metadata: an object belongs here")
 	}
-	return nil
+	return p
 }
 
-func jsonText(b []byte, line int, field string) (string, *problem) {
-	var s *string
-	if err := json.Unmarshal(b, &s); err != nil {
-		return "", problemf(line, "%s: text belongs here", field)
-	}
-	if s == nil {
+func jsonText(b []byte, line func(int) int, at int, field string) (string, *problem) {
+	switch {
+	case string(b) == "null":
 		return "", nil
+	case b[0] == '"':
+		if s, ok := unquote(b); ok {
+			return string(s), nil
+		}
 	}
-	return *s, nil
+	return "", problemf(line(at), "%s: text belongs here", field)
 }
 
 func yamlHead(n *yaml.Node) (h head, p *problem) {

@@ -33,7 +33,7 @@ func jsonEnd(b []byte, i int) int {
 			i++
 			continue
 		default:
-			for i < len(b) && !bytes.ContainsRune([]byte(",:{}[]\" \t\r\n"), rune(b[i])) {
+			for i < len(b) && !endsScalar(b[i]) {
 				i++
 			}
 		}
@@ -45,6 +45,14 @@ func jsonEnd(b []byte, i int) int {
 		}
 	}
 	return -1
+}
+
+func endsScalar(c byte) bool {
+	switch c {
+	case ',', ':', '{', '}', '[', ']', '"', ' ', '\t', '\r', '\n':
+		return true
+	}
+	return false
 }
 
 // stringEnd returns the index after the string that starts at i, or -1.
@@ -69,7 +77,7 @@ func skipSpace(b []byte, i int) int {
 
 // member is an entry of an object or an element of an array, by position.
 type member struct {
-	key        string // empty in an array
+	key        []byte // nil in an array
 	keyAt      int
 	start, end int
 }
@@ -77,14 +85,24 @@ type member struct {
 // members lists the entries of the object, or the elements of the array, that b
 // is. It returns the offset of the first thing that is not JSON, or -1.
 func members(b []byte) (list []member, bad int) {
+	bad = eachMember(b, func(m member) bool {
+		list = append(list, m)
+		return true
+	})
+	return list, bad
+}
+
+// eachMember passes the entries of members to yield until it returns false,
+// which is no fault.
+func eachMember(b []byte, yield func(member) bool) (bad int) {
 	i := skipSpace(b, 0)
 	if i >= len(b) || (b[i] != '{' && b[i] != '[') {
-		return nil, i
+		return i
 	}
 	object, closer := b[i] == '{', b[i]+2
 	i = skipSpace(b, i+1)
 	if i < len(b) && b[i] == closer {
-		return nil, -1
+		return -1
 	}
 	for i < len(b) {
 		var m member
@@ -93,34 +111,52 @@ func members(b []byte) (list []member, bad int) {
 			if b[i] == '"' {
 				end = stringEnd(b, i)
 			}
-			if end < 0 || json.Unmarshal(b[i:end], &m.key) != nil {
-				return list, i
+			if end < 0 {
+				return i
+			}
+			var ok bool
+			if m.key, ok = unquote(b[i:end]); !ok {
+				return i
 			}
 			m.keyAt = i
 			i = skipSpace(b, end)
 			if i >= len(b) || b[i] != ':' {
-				return list, i
+				return i
 			}
 			i = skipSpace(b, i+1)
 		}
 		m.start = i
 		if m.end = jsonEnd(b, i); m.end < 0 {
-			return list, i
+			return i
 		}
-		list = append(list, m)
+		if !yield(m) {
+			return -1
+		}
 		i = skipSpace(b, m.end)
 		if i >= len(b) {
-			return list, i
+			return i
 		}
 		if b[i] == closer {
-			return list, -1
+			return -1
 		}
 		if b[i] != ',' {
-			return list, i
+			return i
 		}
 		i = skipSpace(b, i+1)
 	}
-	return list, len(b)
+	return len(b)
+}
+
+// unquote reads a JSON string; what it returns may be a part of b.
+func unquote(b []byte) ([]byte, bool) {
+	for _, c := range b[1 : len(b)-1] {
+		if c < 0x20 || c > 0x7e || c == '\\' {
+			var s string
+			err := json.Unmarshal(b, &s)
+			return []byte(s), err == nil
+		}
+	}
+	return b[1 : len(b)-1], true
 }
 
 // jsonNode makes the node of a JSON value, for what needs lines; line is that
@@ -151,7 +187,7 @@ func jsonTree(b []byte, line, depth int) (*yaml.Node, *problem) {
 	}
 	for _, m := range list {
 		if n.Kind == yaml.MappingNode {
-			n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Style: yaml.DoubleQuotedStyle, Value: m.key, Line: to(m.keyAt)})
+			n.Content = append(n.Content, &yaml.Node{Kind: yaml.ScalarNode, Style: yaml.DoubleQuotedStyle, Value: string(m.key), Line: to(m.keyAt)})
 		}
 		c, p := jsonTree(b[m.start:m.end], to(m.start), depth+1)
 		if p != nil {

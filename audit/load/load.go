@@ -10,7 +10,9 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	goruntime "runtime"
 	"slices"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,6 +37,9 @@ type Options struct {
 	Tree      fs.FS
 	Stdin     io.Reader
 	Namespace string // of objects that carry none; empty: "default"
+	// Whole keeps all of each object, for who prints them; else running Pods
+	// have only what completion and a snapshot read.
+	Whole bool
 }
 
 // Object is one decoded object. Obj is a pointer to a type of k8s.io/api, or of
@@ -59,12 +64,25 @@ type Result struct {
 	Saved *saved.Mesh
 }
 
-// Snapshot compacts the objects. Objects that were added to r or changed
-// between load and here count; a saved snapshot does not.
+// Snapshot compacts the objects, on all processors. Objects that were added to
+// r or changed between load and here count; a saved snapshot does not.
 func (r *Result) Snapshot() *snapshot.Snapshot {
+	size := len(r.Objects)/goruntime.GOMAXPROCS(0) + 1
+	parts := slices.Collect(slices.Chunk(r.Objects, size))
+	builders := make([]*snapshot.Builder, len(parts))
+	var group sync.WaitGroup
+	for i, part := range parts {
+		builders[i] = snapshot.NewBuilder()
+		group.Go(func() {
+			for _, o := range part {
+				builders[i].Add(o.Obj, o.Source)
+			}
+		})
+	}
+	group.Wait()
 	b := snapshot.NewBuilder()
-	for _, o := range r.Objects {
-		b.Add(o.Obj, o.Source)
+	for _, part := range builders {
+		b.Absorb(part)
 	}
 	for _, m := range r.Unmodelled {
 		b.AddUnmodelled(m)

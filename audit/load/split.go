@@ -7,8 +7,10 @@ import (
 // document is one YAML document, or a run of JSON values.
 type document struct {
 	text []byte
-	line int // of the text's first line in its file, from 1
-	// An element of a list that was cut out of its document: a sequence of one.
+	line int  // of the text's first line in its file, from 1
+	json bool // cut out of a longer run of JSON values
+	// Cut out of a list: a sequence of one element in YAML, elements with commas
+	// between them in JSON.
 	element bool
 	listOf  typeMeta // the type of a typed list's elements; zero: they carry their own
 }
@@ -26,7 +28,7 @@ func split(data []byte) []document {
 	start, startLine := 0, 1
 	cut := func(end int) {
 		if text := data[start:end]; hasContent(text) {
-			docs = append(docs, document{text: text, line: startLine}.cutList()...)
+			docs = append(docs, document{text: text, line: startLine}.cut()...)
 		}
 	}
 	line := 1
@@ -48,6 +50,15 @@ func split(data []byte) []document {
 	}
 	cut(len(data))
 	return docs
+}
+
+// cut cuts a large document into parts that are decoded by themselves.
+func (d document) cut() []document {
+	whole := d.skipBlank()
+	if _, ok := whole.isJSON(); ok {
+		return whole.cutJSON()
+	}
+	return d.cutList()
 }
 
 // markerLine reports whether a line is a document marker, and whether content

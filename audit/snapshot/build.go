@@ -17,8 +17,10 @@ func (b *Builder) Build() *Snapshot {
 	s.Nodes = settle(s.Nodes, func(o *Node) *Meta { return &o.Meta })
 	s.Services = settleConfigs(s.Services)
 	s.Slices = settle(s.Slices, func(o *EndpointSlice) *Meta { return &o.Meta })
-	s.Slices = append(s.Slices, mirrored(b.endpoints, s.Slices)...)
-	slices.SortStableFunc(s.Slices, func(a, c EndpointSlice) int { return compareMeta(&a.Meta, &c.Meta) })
+	if more := mirrored(b.endpoints, s.Slices); len(more) > 0 {
+		s.Slices = append(s.Slices, more...)
+		slices.SortStableFunc(s.Slices, func(a, c EndpointSlice) int { return compareMeta(&a.Meta, &c.Meta) })
+	}
 	s.Pods = settle(s.Pods, func(o *Pod) *Meta { return &o.Meta })
 	s.Workloads = settle(s.Workloads, func(o *Workload) *Meta { return &o.Meta })
 	s.Istiods = settle(s.Istiods, func(o *Istiod) *Meta { return &o.Meta })
@@ -48,15 +50,23 @@ func (b *Builder) Build() *Snapshot {
 // settle sorts a list by namespace and name (then kind) and keeps the last of
 // those that are equal.
 func settle[T any](list []T, meta func(*T) *Meta) []T {
-	slices.SortStableFunc(list, func(a, b T) int { return compareMeta(meta(&a), meta(&b)) })
-	out := list[:0]
+	compare := func(a, b *T) int { return compareMeta(meta(a), meta(b)) }
+	order := make([]*T, len(list)) // rows are large: what is sorted is where they are
+	rises := true
 	for i := range list {
-		if i+1 < len(list) && compareMeta(meta(&list[i]), meta(&list[i+1])) == 0 {
-			continue
-		}
-		out = append(out, list[i])
+		order[i] = &list[i]
+		rises = rises && (i == 0 || compare(order[i-1], order[i]) < 0)
 	}
-	clear(list[len(out):])
+	if rises {
+		return slices.Clip(list)
+	}
+	slices.SortStableFunc(order, compare)
+	out := make([]T, 0, len(list))
+	for i, row := range order {
+		if i+1 == len(order) || compare(row, order[i+1]) != 0 {
+			out = append(out, *row)
+		}
+	}
 	return slices.Clip(out)
 }
 
