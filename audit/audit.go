@@ -9,7 +9,6 @@ import (
 
 	"github.com/mesh-audit/mesh-audit/audit/mesh"
 	"github.com/mesh-audit/mesh-audit/audit/result"
-	"github.com/mesh-audit/mesh-audit/audit/scope"
 	"github.com/mesh-audit/mesh-audit/audit/snapshot"
 	"github.com/mesh-audit/mesh-audit/audit/xds"
 )
@@ -82,21 +81,12 @@ func Run(snap *snapshot.Snapshot, o Options) (*result.Audit, error) {
 	}
 	done := 0
 	for i, view := range m.Views {
-		rec := scope.NewRecorder()
-		builder := xds.New(view, scope.NewScoper(view, rec), rec)
-		if o.Details {
-			builder.DigestContents()
-		}
-		if o.Brief {
-			builder.Brief()
-		}
-		projection := builder.Project(chosen[i], func(n int) {
+		a.addParts(view, project(view, chosen[i], &o, func(n int) {
 			if o.Progress != nil {
 				o.Progress(done+n, total)
 			}
-		})
+		}))
 		done += len(chosen[i])
-		a.add(view, projection, rec.Reasons())
 	}
 	a.finish(m)
 	return out, nil
@@ -138,13 +128,13 @@ type assembly struct {
 	objects map[objectKey]uint32 // indexes in out.Objects; nil: without details
 }
 
-func (a *assembly) add(view *mesh.View, p *xds.Projection, reasons []result.Reason) {
-	offset := result.ReasonID(len(a.out.Reasons))
-	a.out.Reasons = append(a.out.Reasons, reasons...)
+// add takes a projection in; ids are the reasons' numbers in the audit.
+func (a *assembly) add(view *mesh.View, p *xds.Projection, ids []result.ReasonID) {
 	a.out.Gaps = append(a.out.Gaps, p.Gaps...)
 	moved := map[*result.Resource]bool{}
-	shift := func(r *result.Resources) {
-		if offset == 0 {
+	same := len(ids) == 0 || ids[0] == 0 && int(ids[len(ids)-1]) == len(ids)-1
+	renumber := func(r *result.Resources) {
+		if same {
 			return
 		}
 		for _, t := range result.Types {
@@ -152,7 +142,7 @@ func (a *assembly) add(view *mesh.View, p *xds.Projection, reasons []result.Reas
 				if !moved[res] {
 					moved[res] = true
 					for i := range res.Because {
-						res.Because[i] += offset
+						res.Because[i] = ids[res.Because[i]]
 					}
 				}
 			}
@@ -160,11 +150,11 @@ func (a *assembly) add(view *mesh.View, p *xds.Projection, reasons []result.Reas
 	}
 	for _, s := range p.Scopes {
 		s.ID = fmt.Sprintf("s%d", len(a.out.Scopes)+1)
-		shift(&s.Resources)
+		renumber(&s.Resources)
 		for _, g := range s.Groups {
 			g.ID = fmt.Sprintf("g%d", len(a.out.Groups)+1)
 			g.Scope = s.ID
-			shift(&g.Resources)
+			renumber(&g.Resources)
 			a.out.Groups = append(a.out.Groups, g.Group)
 			a.members = append(a.members, g.Members)
 		}

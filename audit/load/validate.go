@@ -89,20 +89,26 @@ func validateMeta(obj runtime.Object, m metav1.Object) *problem {
 	case *corev1.Service:
 		check = validation.IsDNS1123Label // Kubernetes before 1.34 also wants a letter first
 	}
-	if errs := check(m.GetName()); len(errs) > 0 {
-		return problemf(0, "metadata.name %q: %s", m.GetName(), errs[0])
+	if name := m.GetName(); !isPlain(name) {
+		if errs := check(name); len(errs) > 0 {
+			return problemf(0, "metadata.name %q: %s", name, errs[0])
+		}
 	}
-	if ns := m.GetNamespace(); ns != "" {
+	if ns := m.GetNamespace(); ns != "" && !isPlain(ns) {
 		if errs := validation.IsDNS1123Label(ns); len(errs) > 0 {
 			return problemf(0, "metadata.namespace %q: %s", ns, errs[0])
 		}
 	}
-	for _, k := range sortedKeys(m.GetLabels()) {
+	labels := m.GetLabels()
+	if allOf(labels, isPlainLabel) {
+		return nil
+	}
+	for _, k := range sortedKeys(labels) {
 		if errs := validation.IsQualifiedName(k); len(errs) > 0 {
 			return problemf(0, "metadata.labels: key %q: %s", k, errs[0])
 		}
-		if errs := validation.IsValidLabelValue(m.GetLabels()[k]); len(errs) > 0 {
-			return problemf(0, "metadata.labels.%s: value %q: %s", k, m.GetLabels()[k], errs[0])
+		if errs := validation.IsValidLabelValue(labels[k]); len(errs) > 0 {
+			return problemf(0, "metadata.labels.%s: value %q: %s", k, labels[k], errs[0])
 		}
 	}
 	return nil

@@ -11,9 +11,9 @@ import (
 	"github.com/mesh-audit/mesh-audit/audit/snapshot"
 )
 
-// sizeGaps are what the bytes of the given proxies leave out or assume, with
+// SizeGaps are what the bytes of the given proxies leave out or assume, with
 // the proxies that each touches: nothing where nothing applies.
-func (b *Builder) sizeGaps(proxies []*mesh.Proxy) []result.Gap {
+func (b *Builder) SizeGaps(proxies []*mesh.Proxy) []result.Gap {
 	out := b.secretGaps(proxies)
 	if b.view.Policies == nil {
 		return out

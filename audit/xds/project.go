@@ -85,7 +85,7 @@ func (b *Builder) Project(proxies []*mesh.Proxy, progress func(done int)) *Proje
 		progress(done)
 	}
 	out.Services = b.fans.names
-	out.Gaps = slices.Concat(b.gaps, b.scoper.Gaps(), b.sizeGaps(proxies))
+	out.Gaps = slices.Concat(b.gaps, b.scoper.Gaps())
 	return out
 }
 
@@ -339,7 +339,11 @@ func (g *GroupResult) add(xdsType string, bytes int64) {
 // replicas of a workload share one computation.
 func inboundKey(s *scope.Scope, p *mesh.Proxy) string {
 	var k strings.Builder
-	field := func(v string) { k.WriteString(strconv.Quote(v)) }
+	field := func(v string) { // its length first, so that fields cannot run together
+		k.WriteString(strconv.Itoa(len(v)))
+		k.WriteByte(' ')
+		k.WriteString(v)
+	}
 	for _, v := range []string{p.CanonicalName, p.CanonicalRevision, p.MeshID, p.WorkloadName, p.ServiceAccount, p.Network, p.Cluster, p.Version.String()} {
 		field(v)
 	}

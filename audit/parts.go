@@ -1,0 +1,110 @@
+package audit
+
+import (
+	"runtime"
+	"sync"
+
+	"github.com/mesh-audit/mesh-audit/audit/mesh"
+	"github.com/mesh-audit/mesh-audit/audit/result"
+	"github.com/mesh-audit/mesh-audit/audit/scope"
+	"github.com/mesh-audit/mesh-audit/audit/xds"
+)
+
+// leastPart is how many proxies a part has at least: each part makes anew what
+// its scopes share. mostParts bounds how often that is.
+var (
+	leastPart = 10_000
+	mostParts = 8
+)
+
+// part is some of a view's proxies with what was computed for them.
+type part struct {
+	proxies    []*mesh.Proxy
+	rec        *scope.ReasonRecorder
+	builder    *xds.Builder
+	projection *xds.Projection
+}
+
+// partsOf cuts proxies, sorted by namespace, between namespaces into parts that
+// can be computed at the same time. How many depends on the mesh alone, so that
+// the answer is the same on every machine. Where most namespaces have no Sidecar
+// there is one part: their scopes share nearly all.
+func partsOf(view *mesh.View, proxies []*mesh.Proxy) []*part {
+	scoped := map[string]bool{}
+	for _, cfg := range view.Sidecars {
+		scoped[cfg.Namespace] = true
+	}
+	own := 0
+	for _, p := range proxies {
+		if scoped[p.Namespace] {
+			own++
+		}
+	}
+	n := min(own/leastPart, mostParts)
+	if 2*own < len(proxies) || n < 2 {
+		return []*part{{proxies: proxies}}
+	}
+	var out []*part
+	for start := 0; start < len(proxies); {
+		end := min(start+len(proxies)/n+1, len(proxies))
+		for end < len(proxies) && proxies[end].Namespace == proxies[end-1].Namespace {
+			end++
+		}
+		out = append(out, &part{proxies: proxies[start:end]})
+		start = end
+	}
+	return out
+}
+
+// project computes the proxies of a view, on all processors where it has parts.
+func project(view *mesh.View, proxies []*mesh.Proxy, o *Options, progress func(done int)) []*part {
+	parts := partsOf(view, proxies)
+	var group sync.WaitGroup
+	free := make(chan struct{}, runtime.GOMAXPROCS(0))
+	var lock sync.Mutex
+	done := 0
+	for _, p := range parts {
+		free <- struct{}{}
+		group.Go(func() {
+			defer func() { <-free }()
+			finished := 0
+			p.compute(view, o, func(n int) {
+				lock.Lock()
+				defer lock.Unlock()
+				done += n - finished
+				finished = n
+				progress(done)
+			})
+		})
+	}
+	group.Wait()
+	first := parts[0]
+	first.projection.Gaps = append(first.projection.Gaps, first.builder.SizeGaps(proxies)...)
+	return parts
+}
+
+func (p *part) compute(view *mesh.View, o *Options, progress func(done int)) {
+	p.rec = scope.NewRecorder()
+	p.builder = xds.New(view, scope.NewScoper(view, p.rec), p.rec)
+	if o.Details {
+		p.builder.DigestContents()
+	}
+	if o.Brief {
+		p.builder.Brief()
+	}
+	p.projection = p.builder.Project(p.proxies, progress)
+}
+
+// addParts takes the parts of a view in. Equal reasons of theirs become one.
+func (a *assembly) addParts(view *mesh.View, parts []*part) {
+	offset := result.ReasonID(len(a.out.Reasons))
+	all := scope.NewRecorder()
+	for _, p := range parts {
+		ids := make([]result.ReasonID, len(p.rec.Reasons()))
+		for i, reason := range p.rec.Reasons() {
+			ids[i] = offset + all.Included(reason)
+		}
+		a.add(view, p.projection, ids)
+	}
+	a.out.Reasons = append(a.out.Reasons, all.Reasons()...)
+}
