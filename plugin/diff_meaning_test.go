@@ -59,6 +59,9 @@ const (
 	firstRoute = "  http:\n  - route:\n    - destination: {host: reviews, subset: v1}\n"
 )
 
+// notExported hides the service library from other namespaces.
+var notExported = []string{"  name: library\n  namespace: partners\n", "  name: library\n  namespace: partners\n  annotations: {networking.istio.io/exportTo: \".\"}\n"}
+
 // TestDiffMeaning: what a change means for callers, by what Envoy does with a
 // missing cluster (503 NC), one without endpoints (503 UH), a fault, denied
 // requests and plaintext to a server that demands mTLS; and whether
@@ -79,7 +82,12 @@ func TestDiffMeaning(t *testing.T) {
 		},
 		"to a host that is not there": {
 			head: edit{replace: []string{"{host: reviews, subset: v3}", "{host: nowhere}"}}, lost: true,
-			want: []string{`callers see 503 NC for what is led to outbound\|9080\|\|nowhere\.books\.svc\.cluster\.local: no such service is in any scope`},
+			want: []string{`callers see 503 NC for what is led to outbound\|9080\|\|nowhere\.books\.svc\.cluster\.local: no service of the name is in this proxy's scope`},
+		},
+		"to a service that is not exported": {
+			base: edit{replace: notExported},
+			head: edit{replace: append(slices.Clone(notExported), "{host: reviews, subset: v3}", "{host: library.partners.svc.cluster.local, port: {number: 8080}}")}, lost: true,
+			want: []string{`callers see 503 NC for what is led to outbound\|8080\|\|library\.partners\.svc\.cluster\.local: the service is not in this proxy's scope`},
 		},
 		"to a port that is not there": {
 			head: edit{replace: []string{"{host: reviews, subset: v3}", "{host: reviews, port: {number: 9999}}"}}, lost: true,

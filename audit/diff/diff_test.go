@@ -184,7 +184,7 @@ func TestSees(t *testing.T) {
 		"a virtual host that takes a wildcard's domain to no cluster": {
 			mesh{cds: []*result.Resource{res(api, result.Part{})}, rds: []*result.Resource{res("http.80", host("all", "*.example", api))}},
 			mesh{cds: []*result.Resource{res(api, result.Part{})}, rds: []*result.Resource{res("http.80", host("all", "*.example", api), host("new", "a.example", "outbound|80||none.apps"))}},
-			[]string{"gained rds http.80 [new]: 503 NC for what is led to outbound|80||none.apps: no such service is in any scope"},
+			[]string{"gained rds http.80 [new]: 503 NC for what is led to outbound|80||none.apps: no service of the name is in this proxy's scope"},
 		},
 		"a virtual host that a wildcard leads elsewhere": {
 			mesh{rds: []*result.Resource{res("http.80", host("api", "a.example", api), host("all", "*.example", apiV1))}},

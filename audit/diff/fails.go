@@ -171,10 +171,20 @@ func (p place) missing(cl cluster) string {
 		return "the service has no subset " + cl.subset
 	case host:
 		return "the service has no port " + cl.port
-	case len(p.side.services[cl.host]) > 0:
+	case len(p.side.services[cl.host]) > 0 || p.side.object(serviceOf(cl.host)) != nil:
 		return "the service is not in this proxy's scope"
 	}
-	return "no such service is in any scope"
+	return "no service of the name is in this proxy's scope"
+}
+
+// serviceOf is the Service that a host name of the cluster's domain names.
+func serviceOf(host string) object {
+	name, rest, _ := strings.Cut(host, ".")
+	namespace, domain, _ := strings.Cut(rest, ".")
+	if !strings.HasPrefix(domain, "svc.") {
+		return object{}
+	}
+	return object{"Service", namespace, name}
 }
 
 // refused says how a cluster that something leads to fails because its servers
