@@ -1,6 +1,8 @@
 package diff
 
 import (
+	"slices"
+
 	"github.com/mesh-audit/mesh-audit/audit/result"
 )
 
@@ -11,6 +13,14 @@ type delivery struct {
 }
 
 type deliveries map[string]delivery
+
+// with is two pushes, one after the other.
+func (d deliveries) with(e deliveries) deliveries {
+	for xdsType, more := range e {
+		d[xdsType] = delivery{true, d[xdsType].bytes + more.bytes}
+	}
+	return d
+}
 
 func (d deliveries) any() bool {
 	for _, t := range d {
@@ -75,8 +85,9 @@ func (c *comparer) clusterBytes(p *pair, x extent) int64 {
 }
 
 // assignments is the load assignments that istiod sends: of those that the proxy
-// holds, and of those that it asks for once it has new clusters. A cluster that
-// goes is still asked for at that moment: istiod sends an empty assignment.
+// holds, and of those that it asks for once it has their clusters. A cluster that
+// goes is still asked for at that moment: istiod sends an empty assignment, whose
+// bytes are not counted.
 func (c *comparer) assignments(p *pair, s sent) delivery {
 	var out delivery
 	send := func(bytes int64) { out = delivery{true, out.bytes + bytes} }
@@ -84,11 +95,8 @@ func (c *comparer) assignments(p *pair, s sent) delivery {
 	switch {
 	case s.eds.all && p.base.Bytes.EDS > 0:
 		send(p.head.Bytes.EDS)
-		for _, r := range g.added {
+		for _, r := range g.assignments {
 			out.bytes -= r.Bytes
-		}
-		for _, r := range g.removed {
-			out.bytes += emptyAssignment(r.Name)
 		}
 	case s.eds.any:
 		before, after := c.factsOf(c.base, c.baseScope(p)), c.factsOf(c.head, c.headScope(p))
@@ -101,15 +109,15 @@ func (c *comparer) assignments(p *pair, s sent) delivery {
 			}
 		}
 	}
-	if s.cds.any {
-		for _, r := range g.added {
+	for _, r := range g.assignments {
+		if cl, ok := parseCluster(r.Name); ok && s.cds.any && (s.cds.all || slices.Contains(s.cds.hosts, cl.host)) {
 			send(r.Bytes)
 		}
 	}
 	return out
 }
 
-// assignment is the bytes of a load assignment, which the scope may not have.
+// assignment is the bytes of a load assignment; 0: the scope does not have it.
 func (f *scopeFacts) assignment(host, name string) int64 {
 	if h := f.hosts[host]; h != nil {
 		for _, r := range h.eds {
@@ -118,17 +126,7 @@ func (f *scopeFacts) assignment(host, name string) int64 {
 			}
 		}
 	}
-	return emptyAssignment(name)
-}
-
-// emptyAssignment is the bytes of a load assignment that has nothing but its
-// name: a tag, the length and the name.
-func emptyAssignment(name string) int64 {
-	n := int64(len(name)) + 2
-	if len(name) > 127 {
-		n++
-	}
-	return n
+	return 0
 }
 
 // add counts n proxies that are sent d.

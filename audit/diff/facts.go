@@ -110,8 +110,8 @@ func (c *comparer) factsOf(s *side, scope *result.Scope) *scopeFacts {
 // gains is what the head's scope of a pair has that the base's has not.
 type gains struct {
 	hosts []string // services without clusters before
-	// added and removed are the load assignments, with all that their names say.
-	added, removed []*result.Resource
+	// assignments are the load assignments.
+	assignments []*result.Resource
 }
 
 func (c *comparer) gainsOf(p *pair) *gains {
@@ -123,19 +123,15 @@ func (c *comparer) gainsOf(p *pair) *gains {
 	c.gained[key] = g
 	before := c.factsOf(c.base, key.base)
 	for _, f := range c.scopes[key] {
-		moved := f.To != "" && f.To != f.Resource
-		if f.Part != nil || f.Type != "cds" && f.Type != "eds" || f.base != nil && f.head != nil && !moved {
-			continue
+		if f.head == nil || f.Part != nil || f.base != nil && f.To == "" {
+			continue // not a whole resource, or had before
 		}
-		if f.Type == "eds" && f.base != nil {
-			g.removed = append(g.removed, f.base)
-		}
-		if f.head == nil {
-			continue
-		}
-		if f.Type == "eds" {
-			g.added = append(g.added, f.head)
-		} else if cl, ok := parseCluster(f.head.Name); ok && (before.hosts[cl.host] == nil || !before.hosts[cl.host].whole) {
+		cl, ok := parseCluster(f.head.Name)
+		switch {
+		case !ok:
+		case f.Type == "eds":
+			g.assignments = append(g.assignments, f.head)
+		case f.Type == "cds" && (before.hosts[cl.host] == nil || !before.hosts[cl.host].whole):
 			g.hosts = append(g.hosts, cl.host)
 		}
 	}

@@ -35,7 +35,7 @@ func (c *comparer) push() {
 }
 
 // pushPair counts what the proxies of a pair are sent. A proxy whose own pod
-// changed is sent everything.
+// changed is sent everything, and then what the others are sent.
 func (c *comparer) pushPair(p *pair, events []*event) {
 	own := map[string]bool{}
 	for _, e := range events {
@@ -47,7 +47,7 @@ func (c *comparer) pushPair(p *pair, events []*event) {
 	for _, e := range events {
 		s, n := c.sentTo(p, e), len(p.names)
 		if e.own && own[e.object.name] {
-			c.deliver(p, everything).add(&e.out, 1)
+			c.deliver(p, everything).with(c.deliver(p, s)).add(&e.out, 1)
 			n--
 		}
 		c.deliver(p, s).add(&e.out, n)
@@ -59,6 +59,6 @@ func (c *comparer) pushPair(p *pair, events []*event) {
 			c.out.Push.Bytes += d.bytes() * int64(n)
 		}
 	}
-	count(c.deliver(p, everything), len(own))
+	count(c.deliver(p, everything).with(c.deliver(p, all)), len(own))
 	count(c.deliver(p, all), len(p.names)-len(own))
 }

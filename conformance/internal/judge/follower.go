@@ -83,6 +83,12 @@ func (f *follower) end() (report.PushedProxy, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.counting = false
+	for _, typeURL := range []string{v3.EndpointType, v3.RouteType} {
+		short := shortTypes[typeURL]
+		if sent, ok := f.proxy.Sent[short]; ok {
+			f.proxy.Sent[short] = sent.Give(func(name string) bool { return !slices.Contains(f.names[typeURL], name) })
+		}
+	}
 	return f.proxy, f.err
 }
 

@@ -20,9 +20,12 @@ type PushedProxy struct {
 
 // Sent is the responses of one type.
 type Sent struct {
-	Bytes   int `json:"bytes"` // of the resources, as encoded
-	Count   int `json:"count"` // of them
-	Removed int `json:"removed,omitempty"`
+	Bytes int `json:"bytes"` // of the resources, as encoded, without those that are given up
+	Count int `json:"count"` // of all of them
+	// GivenUp is the bytes of resources that the proxy no longer asks for once
+	// it knows the clusters and listeners of the same push.
+	GivenUp int `json:"givenUp,omitempty"`
+	Removed int `json:"removed,omitempty"` // names that istiod says are gone
 	// Resources are without parts, in the order sent; nil: not asked for.
 	Resources []Resource `json:"resources,omitempty"`
 }
@@ -35,6 +38,17 @@ func (s Sent) Add(resources []Resource, removed int) Sent {
 	s.Count += len(resources)
 	s.Removed += removed
 	s.Resources = append(s.Resources, resources...)
+	return s
+}
+
+// Give moves the bytes of resources that the proxy gave up.
+func (s Sent) Give(up func(name string) bool) Sent {
+	for _, r := range s.Resources {
+		if up(r.Name) {
+			s.Bytes -= r.Bytes
+			s.GivenUp += r.Bytes
+		}
+	}
 	return s
 }
 
