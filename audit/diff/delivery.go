@@ -45,9 +45,8 @@ func (d deliveries) bytes() int64 {
 func (c *comparer) deliver(p *pair, s sent) deliveries {
 	out := deliveries{}
 	whole := func(xdsType string, on bool) {
-		before, after := *p.base.Bytes.Of(xdsType), *p.head.Bytes.Of(xdsType)
-		if on && (before > 0 || after > 0) {
-			out[xdsType] = delivery{true, after}
+		if on && (*p.base.Counts.Of(xdsType) > 0 || *p.head.Counts.Of(xdsType) > 0) {
+			out[xdsType] = delivery{true, *p.head.Bytes.Of(xdsType)}
 		}
 	}
 	whole("rds", s.rds)
@@ -93,7 +92,7 @@ func (c *comparer) assignments(p *pair, s sent) delivery {
 	send := func(bytes int64) { out = delivery{true, out.bytes + bytes} }
 	g := c.gainsOf(p)
 	switch {
-	case s.eds.all && p.base.Bytes.EDS > 0:
+	case s.eds.all && p.base.Counts.EDS > 0:
 		send(p.head.Bytes.EDS)
 		for _, r := range g.assignments {
 			out.bytes -= r.Bytes
