@@ -121,7 +121,7 @@ func (c *comparer) endpointsEvent(e *event, in *result.Input) string {
 	case e.kind == "EndpointSlice":
 		e.hosts = c.hostsFor(c.sliceOf(in))
 	case e.kind == "Pod" && in.Change == "changed":
-		e.hosts = distinct(append(c.servedBy(e.object), c.changedHosts(in.ID)...))
+		e.hosts = distinct(append(c.podServices(e.object), c.changedHosts(in.ID)...))
 	default:
 		e.hosts = c.changedHosts(in.ID)
 	}
@@ -168,8 +168,8 @@ func (c *comparer) anew(host string) bool {
 	return false
 }
 
-// servedBy are the services that a pod's own proxy has inbound clusters of.
-func (c *comparer) servedBy(pod object) []string {
+// podServices are the services that a pod's own proxy has inbound clusters of.
+func (c *comparer) podServices(pod object) []string {
 	for i := range c.pairs {
 		p := &c.pairs[i]
 		if p.head.Namespace == pod.namespace && slices.Contains(p.names, pod.name) {
