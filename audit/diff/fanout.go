@@ -148,9 +148,9 @@ func (c *comparer) uses(p *pair, o object) bool {
 	return c.factsOf(c.base, c.baseScope(p)).uses[o] || c.factsOf(c.head, c.headScope(p)).uses[o]
 }
 
-// imports reports whether a scope of the pair has one of the hosts as a service
-// of the namespace: it has clusters of it, or depends on a service that has none
-// or whose host other namespaces have too.
+// imports reports whether a scope of the pair has one of the hosts: clusters of
+// it, whichever namespace's service they are of, or a service of the namespace
+// that has none.
 func (c *comparer) imports(p *pair, hosts []string, namespace string) bool {
 	for _, s := range []*side{c.base, c.head} {
 		scope := c.baseScope(p)
@@ -159,11 +159,10 @@ func (c *comparer) imports(p *pair, hosts []string, namespace string) bool {
 		}
 		f := c.factsOf(s, scope)
 		for _, host := range hosts {
-			list := s.services[host]
-			if f.hosts[host] != nil && (len(list) == 1 || p.head.Kind == result.Router) {
+			if f.hosts[host] != nil {
 				return true
 			}
-			for _, svc := range list {
+			for _, svc := range s.services[host] {
 				if svc.Namespace == namespace && f.uses[objectOf(svc.Ref)] {
 					return true
 				}
