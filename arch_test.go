@@ -22,14 +22,15 @@ var allowed = map[string][]string{
 	"audit/diff":             {"audit/result"},
 	"audit/xds":              {"audit/mesh", "audit/result", "audit/scope", "audit/snapshot"},
 	"audit/scope":            {"audit/mesh", "audit/result", "audit/snapshot"},
-	"audit/mesh":             {"audit/result", "audit/snapshot"},
+	"audit/mesh":             {"audit/result", "audit/snapshot", "audit/validation"},
 	"audit/demo":             {"audit/load"},
 	"audit/complete":         {"audit/load", "audit/result", "audit/snapshot"},
 	"audit/revision":         nil,
 	"audit/overlay":          {"audit/complete", "audit/load", "audit/snapshot"},
-	"audit/load":             {"audit/result", "audit/saved", "audit/snapshot"},
+	"audit/load":             {"audit/result", "audit/saved", "audit/snapshot", "audit/validation"},
 	"audit/saved":            {"audit/result", "audit/snapshot"},
 	"audit/snapshot":         {"audit/result"},
+	"audit/validation":       nil,
 	"audit/result":           nil,
 	"internal/apistub":       nil, // tests only
 	"internal/bigmesh":       nil, // benchmarks only

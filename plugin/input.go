@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"github.com/mesh-audit/mesh-audit/audit"
 	"github.com/mesh-audit/mesh-audit/audit/complete"
@@ -56,6 +55,8 @@ type inputFlags struct {
 	whole        bool  // keep all of the objects that are read
 }
 
+// add defines the flags; those of an audit and of the live cluster only if live:
+// completion of files uses none of them.
 func (f *inputFlags) add(cmd *cobra.Command, live bool) {
 	flags := cmd.Flags()
 	flags.StringSliceVarP(&f.filenames, "filename", "f", nil, "File, directory or glob of manifests, a saved snapshot, or - for standard input; may be given several times")
@@ -65,13 +66,14 @@ func (f *inputFlags) add(cmd *cobra.Command, live bool) {
 	flags.StringVar(&f.istioVersion, "istio-version", "", "Full Istio version of istiod, for example 1.30.3; default: as found in the input")
 	flags.StringVar(&f.meshConfig, "mesh-config", "", "File with the mesh config (the mesh key of the istio ConfigMap) to use instead of the one found")
 	flags.StringArrayVar(&f.setEnv, "set-env", nil, "KEY=VALUE of an istiod environment variable, on top of those found; may be given several times")
-	flags.IntVar(&f.jwksBytes, "jwks-bytes", placeholderBytes, "Length to assume of each key set that istiod fetches from a jwksUri; default: that of the placeholder it sends until it could")
-	flags.StringVar(&f.revision, "revision", "", "Audit only the proxies of this istiod revision")
 	_ = cmd.MarkFlagFilename("filename", "yaml", "yml", "json", "snap")
 	_ = cmd.MarkFlagDirname("kustomize")
+	f.jwksBytes = placeholderBytes
 	if !live {
 		return
 	}
+	flags.IntVar(&f.jwksBytes, "jwks-bytes", placeholderBytes, "Length to assume of each key set that istiod fetches from a jwksUri; default: that of the placeholder it sends until it could")
+	flags.StringVar(&f.revision, "revision", "", "Audit only the proxies of this istiod revision")
 	flags.StringVar(&f.onlyNamespace, "only-namespace", "", "Read only this namespace of the cluster; the audit is labelled partial")
 	flags.Float32Var(&f.qps, "qps", 50, "Requests a second to the API server at the most")
 	flags.IntVar(&f.burst, "burst", 100, "Requests to the API server that may go out at once before --qps holds")
@@ -124,30 +126,12 @@ func (f *inputFlags) overrides() (snapshot.Overrides, error) {
 		if err != nil {
 			return o, unreadError(fmt.Errorf("mesh config: %w", err))
 		}
-		if o.MeshConfigYAML, err = meshConfigText(text); err != nil {
+		o.MeshConfigFrom.File = f.meshConfig
+		if o.MeshConfigYAML, o.MeshConfigFrom.Line, err = load.MeshConfig(text); err != nil {
 			return o, unreadError(fmt.Errorf("%s: %w", f.meshConfig, err))
 		}
 	}
 	return o, nil
-}
-
-// meshConfigText takes the mesh config itself, or the istio ConfigMap that holds it.
-func meshConfigText(text []byte) (string, error) {
-	var object struct {
-		Kind string            `json:"kind"`
-		Data map[string]string `json:"data"`
-	}
-	if err := yaml.Unmarshal(text, &object); err != nil || object.Kind == "" {
-		var fields map[string]any
-		if err := yaml.Unmarshal(text, &fields); err != nil {
-			return "", err
-		}
-		return string(text), nil
-	}
-	if object.Kind != "ConfigMap" || object.Data["mesh"] == "" {
-		return "", fmt.Errorf("a %s without a mesh config: give the istio ConfigMap, or what its key mesh holds", object.Kind)
-	}
-	return object.Data["mesh"], nil
 }
 
 // input is what was read.
@@ -255,18 +239,15 @@ func (f *inputFlags) readLive(ctx context.Context, g *global, overrides snapshot
 	defer bar.done()
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
-	var stats *result.APIStats
-	if f.apiStats {
-		stats = &result.APIStats{}
-	}
+	var stats result.APIStats
 	snap, err := load.Live(ctx, load.LiveOptions{
-		Config: config, QPS: f.qps, Burst: f.burst, PageSize: f.chunkSize, OnlyNamespace: f.onlyNamespace, Stats: stats,
+		Config: config, QPS: f.qps, Burst: f.burst, PageSize: f.chunkSize, OnlyNamespace: f.onlyNamespace, Stats: &stats,
 		UserAgent: "kubectl-mesh_audit/" + version(),
 		Progress:  func(kind string, n int) { bar.printf("reading the cluster: %d %s", n, kind) },
 	})
 	bar.done()
 	if f.apiStats {
-		_ = report.APIStats(g.streams.ErrOut, stats)
+		_ = report.APIStats(g.streams.ErrOut, &stats)
 	}
 	if err != nil {
 		return nil, noCluster(err)

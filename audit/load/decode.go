@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	yaml "go.yaml.in/yaml/v3"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/mesh-audit/mesh-audit/audit/result"
@@ -314,7 +315,11 @@ func (out *parsed) add(it *item, h head, k kind, ref result.Ref) {
 	if !out.whole {
 		slim(obj)
 	}
-	out.objects = append(out.objects, Object{Obj: obj, Source: ref.Source})
+	o := Object{Obj: obj, Source: ref.Source}
+	if cm, ok := obj.(*corev1.ConfigMap); ok {
+		o.TextLines = it.textLines(cm)
+	}
+	out.objects = append(out.objects, o)
 }
 
 // source is the place of a line.

@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -48,6 +49,9 @@ type Options struct {
 type Object struct {
 	Obj    runtime.Object
 	Source result.Source
+	// TextLines are the lines of the file at which the texts of a ConfigMap
+	// begin, by key; without those that are not written line by line.
+	TextLines map[string]int
 }
 
 // Result is what was read, in the order of the input.
@@ -75,6 +79,10 @@ func (r *Result) Snapshot() *snapshot.Snapshot {
 		builders[i] = snapshot.NewBuilder()
 		group.Go(func() {
 			for _, o := range part {
+				if cm, ok := o.Obj.(*corev1.ConfigMap); ok {
+					builders[i].AddConfigMap(cm, o.Source, o.TextLines)
+					continue
+				}
 				builders[i].Add(o.Obj, o.Source)
 			}
 		})

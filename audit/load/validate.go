@@ -15,10 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	istiovalidation "github.com/mesh-audit/mesh-audit/audit/validation"
 )
 
-// validate refuses what the API server would refuse, as far as the model reads
-// it: such an object cannot be in the cluster that the input stands for.
+// validate refuses what the API server and Istio's webhook would refuse, as far
+// as the model reads it: such an object cannot be in the cluster that the input
+// stands for.
 func validate(obj runtime.Object) *problem {
 	m, ok := obj.(metav1.Object)
 	if !ok {
@@ -49,7 +52,10 @@ func validate(obj runtime.Object) *problem {
 	case *autoscalingv2.HorizontalPodAutoscaler:
 		return validateAutoscaler(o.Spec.MinReplicas, o.Spec.MaxReplicas)
 	}
-	return validateIstio(obj)
+	if refused := istiovalidation.Object(obj); len(refused) > 0 {
+		return problemf(0, "%s", refused[0])
+	}
+	return nil
 }
 
 func validateWorkload(number *int32, field string, t *corev1.PodTemplateSpec) *problem {

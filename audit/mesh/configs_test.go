@@ -19,11 +19,12 @@ spec:
   gateways: [gw, ./own, other/gw, gw.legacy, gw.legacy.svc.cluster.local, mesh]
   exportTo: [".", b]
   http:
-  - {match: [{gateways: [gw]}], route: [{destination: {host: ratings}}], mirror: {host: shadow}, mirrors: [{destination: {host: m.x}}]}
+  - {match: [{gateways: [gw]}], route: [{destination: {host: ratings}}], mirror: {host: shadow}}
+  - {route: [{destination: {host: ratings}}], mirrors: [{destination: {host: m.x}}]}
   tcp:
   - {route: [{destination: {host: tcp}}]}
   tls:
-  - {match: [{sniHosts: [x], gateways: [./own]}], route: [{destination: {host: tls}}]}
+  - {match: [{sniHosts: [x.prod.example], gateways: [own]}], route: [{destination: {host: tls}}]}
 `)
 	vs := v.VirtualServices[0]
 	for _, c := range []struct {
@@ -36,7 +37,7 @@ spec:
 		{"match gateways", vs.Spec.Http[0].Match[0].Gateways, []string{"a/gw"}},
 		{"tls gateways", vs.Spec.Tls[0].Match[0].Gateways, []string{"a/own"}},
 		{"destinations", []string{
-			vs.Spec.Http[0].Route[0].Destination.Host, vs.Spec.Http[0].Mirror.Host, vs.Spec.Http[0].Mirrors[0].Destination.Host,
+			vs.Spec.Http[0].Route[0].Destination.Host, vs.Spec.Http[0].Mirror.Host, vs.Spec.Http[1].Mirrors[0].Destination.Host,
 			vs.Spec.Tcp[0].Route[0].Destination.Host, vs.Spec.Tls[0].Route[0].Destination.Host,
 		}, []string{"ratings.a.svc.cluster.local", "shadow.a.svc.cluster.local", "m.x", "tcp.a.svc.cluster.local", "tls.a.svc.cluster.local"}},
 	} {

@@ -115,7 +115,12 @@ spec:
   addresses: [10.50.0.1, 10.50.0.2]
   ports: [{number: 443, name: tls, protocol: TLS}, {number: 80, name: http, protocol: HTTP, targetPort: 8080}]
   resolution: STATIC
-  endpoints: [{address: 1.1.1.1, ports: {http: 8888}}, {address: "unix:///run/x", weight: 3}]
+  endpoints: [{address: 1.1.1.1, ports: {http: 8888}}, {address: 1.1.1.2, weight: 3}]
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: socket, namespace: a}
+spec: {hosts: [socket.example.com], ports: [{number: 443, name: tls, protocol: TLS}], resolution: STATIC, endpoints: [{address: "unix:///run/x", weight: 3}]}
 ---
 apiVersion: networking.istio.io/v1
 kind: ServiceEntry
@@ -125,7 +130,7 @@ spec: {hosts: [dns.example.com], ports: [{number: 80, name: http, protocol: HTTP
 apiVersion: networking.istio.io/v1
 kind: ServiceEntry
 metadata: {name: rr, namespace: a}
-spec: {hosts: [rr.example.com], ports: [{number: 80, name: http, protocol: HTTP}], resolution: DNS_ROUND_ROBIN, endpoints: [{address: one.example.com}, {address: two.example.com}]}
+spec: {hosts: [rr.example.com], ports: [{number: 80, name: http, protocol: HTTP}], resolution: DNS_ROUND_ROBIN, endpoints: [{address: one.example.com}]}
 ---
 apiVersion: networking.istio.io/v1
 kind: ServiceEntry
@@ -135,8 +140,8 @@ spec: {hosts: [none.example.com], ports: [{number: 80, name: http, protocol: HTT
 	multi := []string{
 		"1.1.1.1:443 tls  health=0 tls=disabled workload=multi-0 weight=0",
 		"1.1.1.1:8888 http  health=0 tls=disabled workload=multi-0 weight=0",
-		"/run/x:0 tls  health=0 tls=disabled workload=multi-1 weight=3",
-		"/run/x:0 http  health=0 tls=disabled workload=multi-1 weight=3",
+		"1.1.1.2:443 tls  health=0 tls=disabled workload=multi-1 weight=3",
+		"1.1.1.2:8080 http  health=0 tls=disabled workload=multi-1 weight=3",
 	}
 	for host, want := range map[string][]string{
 		"sel.example.com": {
@@ -148,10 +153,11 @@ spec: {hosts: [none.example.com], ports: [{number: 80, name: http, protocol: HTT
 			"10.7.0.1:444 tls r2/z2 health=0 tls=istio workload=we1 weight=5",
 			"vm.example.com:444 tls  health=0 tls=disabled workload=we2 weight=0",
 		},
-		"multi.example.com": append(append([]string{}, multi...), multi...), // once for each address, as istiod does
-		"dns.example.com":   {"dns.example.com:8080 http  health=0 tls=disabled workload=dns weight=0"},
-		"rr.example.com":    {"one.example.com:80 http  health=0 tls=disabled workload=rr-0 weight=0"},
-		"none.example.com":  nil,
+		"multi.example.com":  append(append([]string{}, multi...), multi...), // once for each address, as istiod does
+		"dns.example.com":    {"dns.example.com:8080 http  health=0 tls=disabled workload=dns weight=0"},
+		"rr.example.com":     {"one.example.com:80 http  health=0 tls=disabled workload=rr-0 weight=0"},
+		"socket.example.com": {"/run/x:0 tls  health=0 tls=disabled workload=socket-0 weight=3"},
+		"none.example.com":   nil,
 	} {
 		if diff := cmp.Diff(want, rowsOf(v, host)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", host, diff)

@@ -20,6 +20,19 @@ func (g *gaps) add(gap result.Gap) {
 	}
 }
 
+// forProxy notes a gap of one proxy, together with others' of the same text,
+// which are told of the first one's object.
+func (g *gaps) forProxy(gap result.Gap, proxy string) {
+	i := slices.IndexFunc(g.list, func(have result.Gap) bool { return have.Kind == gap.Kind && !have.All && have.Text == gap.Text })
+	if i < 0 {
+		i = len(g.list)
+		g.list = append(g.list, gap)
+	}
+	if !slices.Contains(g.list[i].Proxies, proxy) {
+		g.list[i].Proxies = append(g.list[i].Proxies, proxy)
+	}
+}
+
 // unmodelled notes an object whose effect on all proxies is unknown.
 func (g *gaps) unmodelled(object result.Ref, text string) {
 	g.add(result.Gap{Kind: result.Unmodelled, Object: object, All: true, Text: text})
@@ -120,6 +133,7 @@ func (v *View) settingGaps(g *gaps) {
 		g.add(result.Gap{Kind: result.Unmodelled, Proxies: names,
 			Text: "ISTIO_META_ENABLE_SELF_DISCOVERY is on: the load assignment local_cluster is not modelled"})
 	}
+	v.panicGaps(g)
 	if v.severalNetworks() {
 		g.add(result.Gap{Kind: result.Assumed, All: true,
 			Text: "the mesh has several networks, all taken to be of this cluster: services and endpoints of other clusters are not read"})

@@ -2,6 +2,7 @@ package mesh_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -71,5 +72,38 @@ func TestOddInput(t *testing.T) {
 	})
 	if len(m.Views) != 1 || len(m.Views[0].Proxies) != 1 {
 		t.Errorf("views %v", m.Views)
+	}
+}
+
+// TestPanics: what istiod 1.31 falls over on is no answer (istio/istio#61433;
+// pilot/pkg/networking/core/tracing.go has no case for lightstep).
+func TestPanics(t *testing.T) {
+	const input = `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: istio, namespace: istio-system}
+data:
+  mesh: |
+    extensionProviders: [{name: step, lightstep: {service: a.b, port: 80, accessToken: x}}]
+    defaultProviders: {tracing: [step]}
+---
+apiVersion: networking.istio.io/v1
+kind: ServiceEntry
+metadata: {name: any, namespace: a}
+spec: {hosts: ["*.example.com"], ports: [{number: 80, name: http, protocol: HTTP}], resolution: DYNAMIC_DNS}
+---
+apiVersion: networking.istio.io/v1
+kind: DestinationRule
+metadata: {name: eject, namespace: a}
+spec: {host: "*.example.com", trafficPolicy: {outlierDetection: {consecutive5xxErrors: 3}}}
+`
+	var have []string
+	for _, g := range mesh.New(read(t, input)).Gaps {
+		if strings.Contains(g.Text, "panics") {
+			have = append(have, g.Object.Name+": "+g.Text)
+		}
+	}
+	if len(have) != 2 || !strings.Contains(have[0], "provider step is of lightstep") || !strings.HasPrefix(have[1], "eject: outlier detection for *.example.com") {
+		t.Errorf("gaps: %q", have)
 	}
 }

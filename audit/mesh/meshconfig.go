@@ -1,7 +1,6 @@
 package mesh
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -11,7 +10,8 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
-	"sigs.k8s.io/yaml"
+
+	"github.com/mesh-audit/mesh-audit/audit/validation"
 )
 
 // DefaultProxyConfig is what every proxy starts from (Istio
@@ -83,11 +83,12 @@ func builtinProviders() []*meshconfig.MeshConfig_ExtensionProvider {
 // override, but defaultConfig and defaultProviders merge, extensionProviders
 // merge by name and trustDomainAliases are joined (Istio
 // pkg/config/mesh/mesh.go ApplyMeshConfig). unknown are the paths of fields
-// that this build's API does not have.
-func ApplyMeshConfig(text string, base *meshconfig.MeshConfig) (cfg *meshconfig.MeshConfig, unknown []string, err error) {
-	raw := map[string]any{}
-	if err := yaml.Unmarshal([]byte(text), &raw); err != nil {
-		return nil, nil, fmt.Errorf("parse mesh config: %w", err)
+// that this build's API does not have; refused is what is of the wrong type, or
+// not in its enumeration, and cfg is then nil.
+func ApplyMeshConfig(text string, base *meshconfig.MeshConfig) (cfg *meshconfig.MeshConfig, unknown []string, refused []validation.Problem) {
+	raw, refused := yamlObject(text)
+	if len(refused) > 0 {
+		return nil, nil, refused
 	}
 	proxyConfig, _ := raw["defaultConfig"].(map[string]any)
 	providers, _ := raw["defaultProviders"].(map[string]any)
@@ -97,10 +98,7 @@ func ApplyMeshConfig(text string, base *meshconfig.MeshConfig) (cfg *meshconfig.
 	cfg = proto.CloneOf(base)
 	cfg.ExtensionProviders = nil
 	cfg.TrustDomainAliases = nil
-	unknown, err = applyObject(raw, cfg)
-	if err != nil {
-		return nil, unknown, fmt.Errorf("parse mesh config: %w", err)
-	}
+	unknown, refused = applyObject(raw, cfg, "")
 	cfg.ExtensionProviders = mergeProviders(base.GetExtensionProviders(), cfg.GetExtensionProviders())
 	cfg.TrustDomainAliases = append(cfg.TrustDomainAliases, base.GetTrustDomainAliases()...)
 	slices.Sort(cfg.TrustDomainAliases)
@@ -109,29 +107,18 @@ func ApplyMeshConfig(text string, base *meshconfig.MeshConfig) (cfg *meshconfig.
 	if cfg.DefaultConfig == nil {
 		cfg.DefaultConfig = DefaultProxyConfig()
 	}
-	more, err := mergeProxyConfig(proxyConfig, cfg.DefaultConfig)
-	unknown = append(unknown, prefixed("defaultConfig.", more)...)
-	if err != nil {
-		return nil, unknown, fmt.Errorf("parse mesh config's defaultConfig: %w", err)
-	}
+	more, bad := mergeProxyConfig(proxyConfig, cfg.DefaultConfig, "defaultConfig.")
+	unknown, refused = append(unknown, more...), append(refused, bad...)
 	if cfg.DefaultProviders == nil {
 		cfg.DefaultProviders = &meshconfig.MeshConfig_DefaultProviders{}
 	}
-	more, err = applyObject(providers, cfg.DefaultProviders)
-	unknown = append(unknown, prefixed("defaultProviders.", more)...)
-	if err != nil {
-		return nil, unknown, fmt.Errorf("parse mesh config's defaultProviders: %w", err)
-	}
+	more, bad = applyObject(providers, cfg.DefaultProviders, "defaultProviders.")
+	unknown, refused = append(unknown, more...), append(refused, bad...)
 	slices.Sort(unknown)
-	return cfg, unknown, nil
-}
-
-func prefixed(prefix string, paths []string) []string {
-	out := make([]string, len(paths))
-	for i, path := range paths {
-		out[i] = prefix + path
+	if len(refused) > 0 {
+		return nil, unknown, refused
 	}
-	return out
+	return cfg, unknown, nil
 }
 
 func mergeProviders(base, added []*meshconfig.MeshConfig_ExtensionProvider) []*meshconfig.MeshConfig_ExtensionProvider {
@@ -151,11 +138,12 @@ func mergeProviders(base, added []*meshconfig.MeshConfig_ExtensionProvider) []*m
 }
 
 // mergeProxyConfig applies a ProxyConfig's fields over cfg: proxyMetadata
-// merges by key, proxyHeaders by field (Istio MergeProxyConfig).
-func mergeProxyConfig(raw map[string]any, cfg *meshconfig.ProxyConfig) (unknown []string, err error) {
+// merges by key, proxyHeaders by field (Istio MergeProxyConfig). The paths that
+// it returns come after at.
+func mergeProxyConfig(raw map[string]any, cfg *meshconfig.ProxyConfig, at string) (unknown []string, refused []validation.Problem) {
 	metadata, headers := cfg.GetProxyMetadata(), cfg.GetProxyHeaders()
-	if unknown, err = applyObject(raw, cfg); err != nil {
-		return unknown, err
+	if unknown, refused = applyObject(raw, cfg, at); len(refused) > 0 {
+		return unknown, refused
 	}
 	if added := cfg.GetProxyMetadata(); metadata != nil || added != nil {
 		cfg.ProxyMetadata = make(map[string]string, len(metadata)+len(added))
@@ -193,13 +181,11 @@ func inheritHeaders(headers, base *meshconfig.ProxyConfig_ProxyHeaders) {
 }
 
 // ParseMeshNetworks reads meshNetworks; an empty text has no networks.
-func ParseMeshNetworks(text string) (networks *meshconfig.MeshNetworks, unknown []string, err error) {
+func ParseMeshNetworks(text string) (networks *meshconfig.MeshNetworks, unknown []string, refused []validation.Problem) {
+	raw, refused := yamlObject(text)
 	networks = &meshconfig.MeshNetworks{}
-	if text == "" {
-		return networks, nil, nil
+	if len(refused) == 0 {
+		unknown, refused = applyObject(raw, networks, "")
 	}
-	if unknown, err = applyYAML(text, networks); err != nil {
-		return &meshconfig.MeshNetworks{}, unknown, fmt.Errorf("parse meshNetworks: %w", err)
-	}
-	return networks, unknown, nil
+	return networks, unknown, refused
 }

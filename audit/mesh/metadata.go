@@ -8,10 +8,10 @@ import (
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
-	"sigs.k8s.io/yaml"
 
 	"github.com/mesh-audit/mesh-audit/audit/result"
 	"github.com/mesh-audit/mesh-audit/audit/snapshot"
+	"github.com/mesh-audit/mesh-audit/audit/validation"
 )
 
 const (
@@ -127,15 +127,15 @@ func (v *View) effectiveProxyConfig(pod *snapshot.Pod, env map[string]string, g 
 	var cfg *meshconfig.ProxyConfig
 	shared := text != "" || len(v.Policies.ProxyConfigs) == 0
 	apply := func(what, text string) {
-		raw := map[string]any{}
-		err := yaml.Unmarshal([]byte(text), &raw)
-		if err == nil {
-			_, err = mergeProxyConfig(raw, cfg)
+		merged, refused := withProxyConfig(cfg, text, v.Version)
+		if len(refused) == 0 {
+			cfg = merged
+			return
 		}
-		if err != nil {
-			shared = false
-			g.add(result.Gap{Kind: result.Unread, Object: pod.Ref(), Proxies: []string{pod.Namespace + "/" + pod.Name},
-				Text: what + " of the pod could not be read: " + err.Error()})
+		shared = false
+		for _, p := range refused {
+			g.forProxy(result.Gap{Kind: result.Unread, Object: pod.Ref(), Text: what + ": " + p.String() +
+				"; the pod is not injected, or its agent does not start: predicted without"}, pod.Namespace+"/"+pod.Name)
 		}
 	}
 	if text != "" {
@@ -162,6 +162,20 @@ func (v *View) effectiveProxyConfig(pod *snapshot.Pod, env map[string]string, g 
 		v.work.proxyConfigs[key] = cfg
 	}
 	return cfg
+}
+
+// withProxyConfig is base with a ProxyConfig's text on top, and what of it the
+// injector and the agent refuse (Istio pkg/kube/inject/validate.go).
+func withProxyConfig(base *meshconfig.ProxyConfig, text string, version Version) (*meshconfig.ProxyConfig, []validation.Problem) {
+	raw, refused := yamlObject(text)
+	if len(raw) == 0 {
+		return base, refused
+	}
+	cfg := proto.CloneOf(base)
+	if _, refused = mergeProxyConfig(raw, cfg, ""); len(refused) > 0 {
+		return nil, refused
+	}
+	return cfg, validation.ProxyConfig(known(version, cfg))
 }
 
 // overlay applies the oldest ProxyConfig resource of a namespace that has no

@@ -158,6 +158,31 @@ func (v *View) WorkloadMTLS(namespace string, labels map[string]string) Workload
 	return out
 }
 
+// PeerAuthentications are those that WorkloadMTLS merges for a workload: the
+// mesh's, its namespace's and its own.
+func (v *View) PeerAuthentications(namespace string, labels map[string]string) []*snapshot.Config[*security.PeerAuthentication] {
+	var out []*snapshot.Config[*security.PeerAuthentication]
+	for _, policy := range v.peers.byNamespace[v.RootNamespace] {
+		if !hasSelector(policy.Spec) {
+			out = append(out, policy)
+		}
+	}
+	if namespace == v.RootNamespace {
+		return out
+	}
+	own := false
+	for _, policy := range v.peers.byNamespace[namespace] {
+		switch {
+		case !hasSelector(policy.Spec):
+			out = append(out, policy)
+		case !own && LabelsSubset(policy.Spec.GetSelector().GetMatchLabels(), labels):
+			own = true
+			out = append(out, policy)
+		}
+	}
+	return out
+}
+
 // MTLSMode is the mode of a workload's port (IN-5); port 0 asks for the workload
 // as a whole. Never MTLSUnset.
 func (v *View) MTLSMode(namespace string, labels map[string]string, port int) MTLSMode {

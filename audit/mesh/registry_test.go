@@ -60,7 +60,7 @@ metadata: {name: multi, namespace: a}
 spec:
   hosts: [one.example.com, two.example.com]
   addresses: [10.50.0.1/32, 10.60.0.0/16, "2001:db8::/128"]
-  ports: [{number: 443, name: tls, protocol: tls}, {number: 80, name: http, protocol: thing}]
+  ports: [{number: 443, name: tls, protocol: tls}, {number: 80, name: http, protocol: ""}]
   resolution: NONE
 `)
 	var got []string

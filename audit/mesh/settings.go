@@ -3,8 +3,11 @@ package mesh
 import (
 	"maps"
 
+	meshconfig "istio.io/api/mesh/v1alpha1"
+
 	"github.com/mesh-audit/mesh-audit/audit/result"
 	"github.com/mesh-audit/mesh-audit/audit/snapshot"
+	"github.com/mesh-audit/mesh-audit/audit/validation"
 )
 
 // settings reads the view's mesh config and networks. Each source's mesh config
@@ -12,15 +15,15 @@ import (
 // (Istio pkg/config/mesh/meshwatcher/collection.go).
 func (v *View) settings(snap *snapshot.Snapshot, g *gaps) {
 	v.Config = DefaultMeshConfig()
-	v.Networks, _, _ = ParseMeshNetworks("")
+	v.Networks = &meshconfig.MeshNetworks{}
 	networks := false
 	for _, source := range v.configSources(snap, g) {
 		if text, has := source.Data["mesh"]; has {
-			v.applyConfig(source.Ref(), text, g)
+			v.applyConfig(configText{"mesh config", text, source.Ref(), source.MeshLine}, g)
 		}
 		if text, has := source.Data["meshNetworks"]; has && !networks {
 			networks = true
-			v.readNetworks(source.Ref(), text, g)
+			v.readNetworks(configText{"meshNetworks", text, source.Ref(), source.NetworksLine}, g)
 		}
 	}
 	v.Config = known(v.Version, v.Config)
@@ -47,7 +50,10 @@ func (v *View) configSources(snap *snapshot.Snapshot, g *gaps) []*snapshot.Confi
 	}
 	own := v.configMap(snap, name)
 	if given := snap.Overrides.MeshConfigYAML; given != "" {
-		sources = append(sources, &snapshot.ConfigMap{Data: map[string]string{"mesh": given}})
+		from := snap.Overrides.MeshConfigFrom
+		sources = append(sources, &snapshot.ConfigMap{
+			Meta: snapshot.Meta{Kind: "MeshConfig", Source: from}, Data: map[string]string{"mesh": given}, MeshLine: from.Line,
+		})
 		own = without(own, "mesh")
 	}
 	if own != nil {
@@ -61,9 +67,10 @@ func without(cm *snapshot.ConfigMap, key string) *snapshot.ConfigMap {
 	if cm == nil {
 		return nil
 	}
-	out := &snapshot.ConfigMap{Meta: cm.Meta, Data: maps.Clone(cm.Data)}
+	out := *cm
+	out.Data = maps.Clone(cm.Data)
 	delete(out.Data, key)
-	return out
+	return &out
 }
 
 // configMap is a ConfigMap of istiod's own namespace; nil if it was not read.
@@ -77,26 +84,56 @@ func (v *View) configMap(snap *snapshot.Snapshot, name string) *snapshot.ConfigM
 }
 
 // applyConfig puts a source's mesh config over those before it. One that istiod
-// cannot read changes nothing.
-func (v *View) applyConfig(object result.Ref, text string, g *gaps) {
-	cfg, unknown, err := ApplyMeshConfig(text, v.Config)
-	if err != nil {
-		g.add(result.Gap{Kind: result.Unread, Object: object, All: true, Text: err.Error() + ": istiod's defaults are taken"})
-	} else {
-		v.Config = cfg
+// refuses changes nothing.
+func (v *View) applyConfig(t configText, g *gaps) {
+	cfg, unknown, refused := ApplyMeshConfig(t.text, v.Config)
+	t.unknown(g, unknown)
+	if len(refused) == 0 {
+		refused = validation.MeshConfig(known(v.Version, cfg))
 	}
-	for _, path := range unknown {
-		g.unmodelled(object, "mesh config field "+path+" is not known to this version of mesh-audit")
+	if t.refused(g, refused); len(refused) == 0 {
+		v.Config = cfg
 	}
 }
 
-func (v *View) readNetworks(object result.Ref, text string, g *gaps) {
-	networks, unknown, err := ParseMeshNetworks(text)
-	if err != nil {
-		g.add(result.Gap{Kind: result.Unread, Object: object, All: true, Text: err.Error()})
+func (v *View) readNetworks(t configText, g *gaps) {
+	networks, unknown, refused := ParseMeshNetworks(t.text)
+	t.unknown(g, unknown)
+	if len(refused) == 0 {
+		refused = validation.MeshNetworks(networks)
 	}
-	for _, path := range unknown {
-		g.unmodelled(object, "meshNetworks field "+path+" is not known to this version of mesh-audit")
+	if t.refused(g, refused); len(refused) == 0 {
+		v.Networks = networks
 	}
-	v.Networks = networks
+}
+
+// configText is a text of istiod's settings, and where it is from.
+type configText struct {
+	what, text string
+	object     result.Ref
+	line       int // of the object's file, at which the text begins; 0: not known line by line
+}
+
+// unknown notes the fields that this build's API does not have.
+func (t configText) unknown(g *gaps, paths []string) {
+	for _, path := range paths {
+		g.unmodelled(t.ref(path), t.what+" field "+path+" is not known to this version of mesh-audit")
+	}
+}
+
+// refused notes why istiod takes nothing of the text.
+func (t configText) refused(g *gaps, problems []validation.Problem) {
+	for _, p := range problems {
+		g.add(result.Gap{Kind: result.Unread, Object: t.ref(p.Field), All: true, Text: t.what + ": " + p.String() +
+			"; istiod refuses the whole of it, and keeps what it had before or its defaults, which are taken here"})
+	}
+}
+
+// ref names the object, with the line of a field.
+func (t configText) ref(field string) result.Ref {
+	ref := t.object
+	if line := lineOf(t.text, field); line > 0 && t.line > 0 {
+		ref.Source.Line = t.line + line - 1
+	}
+	return ref
 }

@@ -2,40 +2,43 @@ package mesh
 
 import (
 	"encoding/json"
-	"fmt"
+	"maps"
+	"slices"
 	"sort"
 	"strconv"
+	"strings"
 	"time"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"sigs.k8s.io/yaml"
+
+	"github.com/mesh-audit/mesh-audit/audit/validation"
 )
 
-// applyYAML sets the fields that text names on msg. A field that is named is
-// replaced as a whole, null leaves it alone (Istio pkg/util/protomarshal
-// ApplyYAML). The paths of fields that the message does not have are returned
-// sorted and otherwise left out, as istiod leaves them out.
-func applyYAML(text string, msg proto.Message) (unknown []string, err error) {
-	raw := map[string]any{}
+// yamlObject reads a text that holds one object; an empty text holds an empty
+// one.
+func yamlObject(text string) (raw map[string]any, refused []validation.Problem) {
+	raw = map[string]any{}
 	if err := yaml.Unmarshal([]byte(text), &raw); err != nil {
-		return nil, fmt.Errorf("parse YAML: %w", err)
+		return nil, []validation.Problem{{Text: "not an object of YAML: " + strings.TrimPrefix(err.Error(), "error unmarshaling JSON: while decoding JSON: json: ")}}
 	}
-	return applyObject(raw, msg)
+	return raw, nil
 }
 
-func applyObject(raw map[string]any, msg proto.Message) (unknown []string, err error) {
+// applyObject sets the fields that raw names on msg. A field that is named is
+// replaced as a whole, null leaves it alone (Istio pkg/util/protomarshal
+// ApplyYAML). The paths of fields that the message does not have are returned
+// sorted, each after at, and otherwise left out, as istiod leaves them out. If a
+// value is refused, msg stays as it was.
+func applyObject(raw map[string]any, msg proto.Message, at string) (unknown []string, refused []validation.Problem) {
 	target := msg.ProtoReflect()
-	known, unknown := knownFields(target.Descriptor(), raw, "")
+	known, unknown := knownFields(target.Descriptor(), raw, at)
 	sort.Strings(unknown)
-	text, err := json.Marshal(known)
-	if err != nil {
-		return unknown, err
-	}
 	parsed := target.New()
-	if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(text, parsed.Interface()); err != nil {
-		return unknown, err
+	if !reads(known, parsed) {
+		return unknown, unreadable(target.New(), known, at)
 	}
 	for key, value := range known {
 		field := fieldByName(target.Descriptor(), key)
@@ -52,6 +55,54 @@ func applyObject(raw map[string]any, msg proto.Message) (unknown []string, err e
 		}
 	}
 	return unknown, nil
+}
+
+// reads sets the fields on an empty message, and reports whether it has them all.
+func reads(fields map[string]any, into protoreflect.Message) bool {
+	text, err := json.Marshal(fields)
+	return err == nil && protojson.Unmarshal(text, into.Interface()) == nil
+}
+
+// unreadable names the innermost fields that an empty message does not take.
+func unreadable(empty protoreflect.Message, fields map[string]any, at string) (out []validation.Problem) {
+	for _, key := range slices.Sorted(maps.Keys(fields)) {
+		value, field := fields[key], fieldByName(empty.Descriptor(), key)
+		if reads(map[string]any{key: value}, empty.New()) {
+			continue
+		}
+		var inner []validation.Problem
+		items, isList := value.([]any)
+		object, isObject := value.(map[string]any)
+		switch {
+		case field.Message() == nil || field.IsMap():
+		case field.IsList() && isList:
+			for i, item := range items {
+				if element, isObject := item.(map[string]any); isObject {
+					inner = append(inner, unreadable(empty.NewField(field).List().NewElement().Message(), element, at+key+"["+strconv.Itoa(i)+"].")...)
+				}
+			}
+		case !field.IsList() && isObject:
+			inner = unreadable(empty.NewField(field).Message(), object, at+key+".")
+		}
+		if len(inner) == 0 {
+			inner = []validation.Problem{{Field: at + key, Text: misfit(field, value)}}
+		}
+		out = append(out, inner...)
+	}
+	return out
+}
+
+// misfit says what a field takes instead of a value.
+func misfit(field protoreflect.FieldDescriptor, value any) string {
+	text, _ := json.Marshal(value) // it came of YAML
+	if field.Enum() == nil || field.IsList() {
+		return string(text) + " is not of its type"
+	}
+	names := make([]string, field.Enum().Values().Len())
+	for i := range names {
+		names[i] = string(field.Enum().Values().Get(i).Name())
+	}
+	return string(text) + " is none of " + strings.Join(names, ", ")
 }
 
 func fieldByName(desc protoreflect.MessageDescriptor, key string) protoreflect.FieldDescriptor {

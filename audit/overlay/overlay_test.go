@@ -133,7 +133,7 @@ kind: ServiceEntry
 metadata: {name: db, namespace: shop, creationTimestamp: "2026-01-05T00:00:00Z"}
 spec:
   hosts: [a.example, b.example]
-  ports: [{number: 5432, name: tcp, protocol: TCP}]
+  ports: [{number: 5432, name: tcp, protocol: TLS}]
   resolution: DNS
 status:
   addresses: [{host: a.example, value: 240.240.7.1}, {host: a.example, value: "2001:2::71"}, {host: b.example, value: 240.240.7.2}, {host: b.example, value: "2001:2::72"}]
@@ -181,7 +181,7 @@ kind: ServiceEntry
 metadata: {name: db, namespace: shop}
 spec:
   hosts: [a.example, b.example]
-  ports: [{number: 5432, name: tcp, protocol: TCP}]
+  ports: [{number: 5432, name: tcp, protocol: TLS}]
   resolution: DNS
 ---
 apiVersion: networking.istio.io/v1
@@ -225,7 +225,7 @@ spec: {selector: {app: web}, ports: [{name: http, port: 81, targetPort: 8080}]}
 	if want := []snapshot.AllocatedAddress{{Host: "c.example", Address: "240.240.0.1"}, {Host: "c.example", Address: "2001:2::1"}}; !cmp.Equal(want, entry.Allocated) {
 		t.Error(cmp.Diff(want, entry.Allocated))
 	}
-	if ip := have.Services[0].Spec.ClusterIP; ip != "10.96.0.1" {
+	if ip := have.Services[0].Spec.ClusterIP; ip != "10.96.0.2" {
 		t.Errorf("the new Service has %q", ip)
 	}
 	slice := have.Slices[0]
@@ -246,7 +246,7 @@ func TestEntryHostAdded(t *testing.T) {
 apiVersion: networking.istio.io/v1
 kind: ServiceEntry
 metadata: {name: db, namespace: shop}
-spec: {hosts: [b.example, c.example], ports: [{number: 5432, name: tcp, protocol: TCP}], resolution: DNS}
+spec: {hosts: [b.example, c.example], ports: [{number: 5432, name: tcp, protocol: TLS}], resolution: DNS}
 `)
 	want := []snapshot.AllocatedAddress{
 		{Host: "b.example", Address: "240.240.7.2"}, {Host: "b.example", Address: "2001:2::72"},

@@ -19,9 +19,10 @@ import (
 // every field to the coder, so that the two directions cannot differ. After the
 // first error it does nothing more.
 type coder struct {
-	w   *writer // nil: reading
-	r   *reader
-	err error
+	w      *writer // nil: reading
+	r      *reader
+	format byte // of the file
+	err    error
 }
 
 type writer struct {

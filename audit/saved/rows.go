@@ -30,7 +30,14 @@ func (c *coder) mesh(m *Mesh) {
 	list(c, &s.Slices, slice)
 	list(c, &s.Pods, pod)
 	list(c, &s.Workloads, workload)
-	list(c, &s.ConfigMaps, func(c *coder, v *snapshot.ConfigMap) { meta(c, &v.Meta); c.set(&v.Data) })
+	list(c, &s.ConfigMaps, func(c *coder, v *snapshot.ConfigMap) {
+		meta(c, &v.Meta)
+		c.set(&v.Data)
+		if c.format >= 2 {
+			c.int(&v.MeshLine)
+			c.int(&v.NetworksLine)
+		}
+	})
 	list(c, &s.Istiods, istiod)
 	list(c, &s.Webhooks, webhook)
 	list(c, &s.ServiceEntries, serviceEntry)
@@ -82,6 +89,10 @@ func gap(c *coder, g *result.Gap) {
 	list(c, &g.Proxies, (*coder).text)
 	c.bool(&g.All)
 	c.text(&g.Text)
+	if c.format >= 2 {
+		c.bool(&g.Counted)
+		c.text(&g.Side)
+	}
 }
 
 func diagnostic(c *coder, d *result.Diagnostic) {
@@ -89,6 +100,9 @@ func diagnostic(c *coder, d *result.Diagnostic) {
 	ref(c, &d.Object)
 	c.text(&d.Text)
 	c.bool(&d.Kept)
+	if c.format >= 2 {
+		c.text(&d.Side)
+	}
 }
 
 func overrides(c *coder, o *snapshot.Overrides) {
@@ -97,6 +111,9 @@ func overrides(c *coder, o *snapshot.Overrides) {
 	c.set(&o.Env)
 	c.word(&o.Revision)
 	c.int(&o.KeySetBytes)
+	if c.format >= 2 {
+		source(c, &o.MeshConfigFrom)
+	}
 }
 
 // configs codes a list of one of Istio's kinds.

@@ -24,7 +24,7 @@ import (
 )
 
 // Format is the number of the format that this version writes.
-const Format = 1
+const Format = 2
 
 // magic begins every file; the byte 0x8f keeps it from being taken for text.
 const magic = "\x8fMESHSNAP"
@@ -52,7 +52,7 @@ func Write(w io.Writer, m *Mesh) error {
 	}
 	zip := gzip.NewWriter(w)
 	out := bufio.NewWriterSize(zip, 1<<16)
-	c := &coder{w: newWriter(out)}
+	c := &coder{w: newWriter(out), format: Format}
 	c.mesh(&Mesh{Snapshot: snap, Diagnostics: m.Diagnostics})
 	if err := errors.Join(c.err, out.Flush(), zip.Close()); err != nil {
 		return fmt.Errorf("write the snapshot: %w", err)
@@ -77,7 +77,7 @@ func Read(r io.Reader) (*Mesh, error) {
 	}
 	zip.Multistream(false)
 	limited := &io.LimitedReader{R: zip, N: maxSize}
-	c := &coder{r: newReader(bufio.NewReaderSize(limited, 1<<16))}
+	c := &coder{r: newReader(bufio.NewReaderSize(limited, 1<<16)), format: head[len(magic)]}
 	m := &Mesh{Snapshot: &snapshot.Snapshot{}}
 	c.mesh(m)
 	if c.err != nil {

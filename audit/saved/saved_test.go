@@ -158,7 +158,7 @@ func TestBadFiles(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"newer":    {newer, "reads formats up to 1: use a newer mesh-audit"},
+		"newer":    {newer, "reads formats up to 2: use a newer mesh-audit"},
 		"trailing": {append(bytes.Clone(good), 'x'), "something follows its end"},
 		"text":     {[]byte("apiVersion: v1\nkind: Service\n"), "not a snapshot"},
 		"more":     {append(bytes.Clone(good[:10]), repack(t, good[10:], "more")...), "more in it than a mesh"},

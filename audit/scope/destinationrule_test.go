@@ -60,7 +60,6 @@ func TestDestinationRuleLookup(t *testing.T) {
 		{"a more specific one that is hidden hides the wider one", "client", []string{rule("owner/a", "host: svc, exportTo: [other]"), rule("owner/b", "host: '*.local'")}, ""},
 		{"named", "client", []string{rule("owner/r", "host: svc, exportTo: [client]")}, "owner/r"},
 		{"exported elsewhere is of no use at home", "owner", []string{rule("owner/r", "host: svc, exportTo: [client]")}, ""},
-		{"nobody's", "owner", []string{rule("owner/r", "host: svc, exportTo: ['~']")}, ""},
 		{"a root client looks at the service first", "istio-system", []string{rule("istio-system/r", "host: '*.local'"), rule("owner/r", "host: svc")}, "owner/r"},
 		{"but at a private root rule before", "istio-system", []string{rule("istio-system/r", "host: '*.local', exportTo: ['.']"), rule("owner/r", "host: svc")}, "istio-system/r"},
 		{"a private root rule is for no other", "client", []string{rule("istio-system/r", "host: '*.local', exportTo: ['.']")}, ""},

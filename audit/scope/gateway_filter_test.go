@@ -15,7 +15,7 @@ func TestGatewayFilter(t *testing.T) {
 		service("obs/otel", "", "grpc-4317"), service("obs2/otel", "", "grpc-4317"), service("apps/referenced", "", "http-80"), service("apps/other", "", "http-80"),
 		serviceEntry("sys/jwks", "issuer.example", "", "https-443"), serviceEntry("sys/jwks2", "issuer2.example", "", "https-443"),
 		object("Gateway edge/gw", "{selector: {app: gw}, servers: [{port: {number: 80, name: http, protocol: HTTP}, hosts: ['*']}]}"),
-		object("VirtualService apps/vs", "{hosts: [x.example], exportTo: ['~'], gateways: [edge/gw], http: [{route: [{destination: {host: dest}}], mirror: {host: mirror}}], tls: [{match: [{sniHosts: [x.example]}], route: [{destination: {host: tls}}]}]}"),
+		object("VirtualService apps/vs", "{hosts: [x.example], exportTo: [other], gateways: [edge/gw], http: [{route: [{destination: {host: dest}}], mirror: {host: mirror}}], tls: [{match: [{sniHosts: [x.example]}], route: [{destination: {host: tls}}]}]}"),
 		object("VirtualService apps/mesh", "{hosts: [y.example], http: [{route: [{destination: {host: unused}}]}]}"),
 		"apiVersion: networking.istio.io/v1alpha3\nkind: EnvoyFilter\nmetadata: {name: ef, namespace: edge, annotations: {envoyfilter.istio.io/referenced-services: 'referenced.apps.svc.cluster.local'}}\nspec: {workloadSelector: {labels: {app: gw}}}",
 		"apiVersion: networking.istio.io/v1alpha3\nkind: EnvoyFilter\nmetadata: {name: ef2, namespace: edge, annotations: {envoyfilter.istio.io/referenced-services: 'other.apps.svc.cluster.local'}}\nspec: {workloadSelector: {labels: {app: not-gw}}}",

@@ -55,7 +55,7 @@ func (b *Builder) addCore(obj runtime.Object, src result.Source) bool {
 	case *corev1.Pod:
 		b.addPod(o, src)
 	case *corev1.ConfigMap:
-		return b.addConfigMap(o, src)
+		return b.AddConfigMap(o, src, nil)
 	case *admissionv1.MutatingWebhookConfiguration:
 		return b.addWebhook(o, src)
 	case *k8snetworkingv1.Ingress:

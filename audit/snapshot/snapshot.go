@@ -89,6 +89,7 @@ type Snapshot struct {
 type Overrides struct {
 	IstioVersion   string            // empty: as found
 	MeshConfigYAML string            // text of --mesh-config; empty: as found
+	MeshConfigFrom result.Source     // file and line at which that text begins; line 0: not known
 	Env            map[string]string // istiod flags set on top of those found
 	Revision       string            // audit only this istiod's proxies; empty: all
 	KeySetBytes    int               // length of a key set that istiod fetches from a jwksUri; 0: that of its placeholder
@@ -98,7 +99,10 @@ type Overrides struct {
 func (o Overrides) On(below Overrides) Overrides {
 	out := Overrides{
 		IstioVersion: cmp.Or(o.IstioVersion, below.IstioVersion), MeshConfigYAML: cmp.Or(o.MeshConfigYAML, below.MeshConfigYAML),
-		Env: maps.Clone(below.Env), Revision: cmp.Or(o.Revision, below.Revision), KeySetBytes: cmp.Or(o.KeySetBytes, below.KeySetBytes),
+		MeshConfigFrom: o.MeshConfigFrom, Env: maps.Clone(below.Env), Revision: cmp.Or(o.Revision, below.Revision), KeySetBytes: cmp.Or(o.KeySetBytes, below.KeySetBytes),
+	}
+	if o.MeshConfigYAML == "" {
+		out.MeshConfigFrom = below.MeshConfigFrom
 	}
 	if out.Env == nil {
 		out.Env = o.Env
@@ -137,6 +141,9 @@ type EnvoyFilter struct {
 type ConfigMap struct {
 	Meta
 	Data map[string]string
+	// Where the texts of the keys mesh and meshNetworks begin in the file; 0: not
+	// known line by line.
+	MeshLine, NetworksLine int
 }
 
 // Webhook is a MutatingWebhookConfiguration that injects sidecars.

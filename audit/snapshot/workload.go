@@ -70,15 +70,23 @@ func DiscoveryContainer(o *appsv1.Deployment) *corev1.Container {
 	return &containers[0]
 }
 
-// addConfigMap keeps what may hold a mesh config: "istio", and any with a key
-// that istiod reads. Build leaves out those that no istiod reads.
-func (b *Builder) addConfigMap(o *corev1.ConfigMap, src result.Source) bool {
+// AddConfigMap keeps what may hold a mesh config: "istio", and any with a key
+// that istiod reads. Build leaves out those that no istiod reads. lines are the
+// lines of the file at which its texts begin, by key, as far as they are known.
+func (b *Builder) AddConfigMap(o *corev1.ConfigMap, src result.Source, lines map[string]int) bool {
 	_, mesh := o.Data["mesh"]
 	_, networks := o.Data["meshNetworks"]
 	if o.Name != "istio" && !mesh && !networks {
 		return false
 	}
-	b.snap.ConfigMaps = append(b.snap.ConfigMaps, ConfigMap{Meta: b.metaOf("ConfigMap", &o.ObjectMeta, src), Data: allowedData(o.Data)})
+	cm := ConfigMap{Meta: b.metaOf("ConfigMap", &o.ObjectMeta, src), Data: allowedData(o.Data)}
+	if cm.Data["mesh"] == o.Data["mesh"] {
+		cm.MeshLine = lines["mesh"]
+	}
+	if cm.Data["meshNetworks"] == o.Data["meshNetworks"] {
+		cm.NetworksLine = lines["meshNetworks"]
+	}
+	b.snap.ConfigMaps = append(b.snap.ConfigMaps, cm)
 	return true
 }
 
