@@ -2,6 +2,7 @@ package conform
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -91,6 +92,9 @@ func (r *Runner) one(mesh string) *Result {
 				return err
 			}
 			*res = Result{Mesh: mesh}
+			if len(want.Proxies)+len(got) == 0 {
+				return errors.New("no proxies, so that nothing was compared (manifests need -complete)")
+			}
 			compare(res, want, pred, got, r.NamesOnly)
 			if !res.Failed() && (repeat == r.Repeat || len(res.Sizes) == 0) {
 				break

@@ -34,17 +34,13 @@ type server struct {
 	*xds.FakeDiscoveryServer
 }
 
-// serverOptions are how a server is run.
-type serverOptions struct {
-	listener func() (net.Listener, error) // where others may connect; nil: nobody
-	debounce time.Duration                // how long after an event others are waited for; 0: not at all
-}
-
 // startServer loads a mesh and waits until everything has been processed.
-func startServer(t test.Failer, m *mesh.Mesh, o serverOptions) *server {
+func startServer(t test.Failer, m *mesh.Mesh) *server { return startServerOn(t, m, nil) }
+
+// startServerOn also lets others connect, on the listener; nil: nobody.
+func startServerOn(t test.Failer, m *mesh.Mesh, listener func() (net.Listener, error)) *server {
 	s := &server{xds.NewFakeDiscoveryServer(t, xds.FakeOptions{
-		ListenerBuilder:            o.listener,
-		DebounceTime:               o.debounce,
+		ListenerBuilder:            listener,
 		DefaultClusterName:         cluster.ID(m.ClusterID()),
 		KubernetesObjects:          kubeObjects(m),
 		Configs:                    m.Configs,

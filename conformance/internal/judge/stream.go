@@ -116,12 +116,7 @@ func (st *stream) fetch(typeURL string, names []string) ([]*discovery.Resource, 
 
 // send hands one request to the server.
 func (st *stream) send(typeURL string, names []string) error {
-	return st.subscribe(typeURL, names, nil)
-}
-
-// subscribe asks for names and no longer for others.
-func (st *stream) subscribe(typeURL string, more, less []string) error {
-	r := &discovery.DeltaDiscoveryRequest{Node: st.node, TypeUrl: typeURL, ResourceNamesSubscribe: more, ResourceNamesUnsubscribe: less}
+	r := &discovery.DeltaDiscoveryRequest{Node: st.node, TypeUrl: typeURL, ResourceNamesSubscribe: names}
 	select {
 	case st.requests <- r:
 		return nil
