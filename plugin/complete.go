@@ -1,6 +1,9 @@
 package plugin
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/spf13/cobra"
 
 	"github.com/mesh-audit/mesh-audit/audit/complete"
@@ -25,6 +28,9 @@ func newCompleteCommand(g *global) *cobra.Command {
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.validate(); err != nil {
+				return err
+			}
+			if err := completes(f.setEnv); err != nil {
 				return err
 			}
 			if !f.demo && !f.files() {
@@ -54,3 +60,17 @@ func newCompleteCommand(g *global) *cobra.Command {
 	f.add(cmd, false)
 	return cmd
 }
+
+// completes refuses variables of istiod that completion does not heed.
+func completes(setEnv []string) error {
+	for _, kv := range setEnv {
+		if name, _, _ := strings.Cut(kv, "="); !slices.Contains(heeded, name) {
+			return usageError("--set-env %s: completion heeds only %s; give it to scope", name, strings.Join(heeded, " and "))
+		}
+	}
+	return nil
+}
+
+// heeded are the variables of istiod that completion depends on: whether
+// ServiceEntries get addresses, and the cluster that proxies are told.
+var heeded = []string{"PILOT_ENABLE_IP_AUTOALLOCATE", "CLUSTER_ID"}

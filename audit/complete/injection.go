@@ -128,7 +128,7 @@ func (c *completion) environment(pod *corev1.Pod, k *corev1.Container, workload 
 		text, _ := json.Marshal(config)
 		add("PROXY_CONFIG", string(text))
 	}
-	add("ISTIO_META_CLUSTER_ID", "Kubernetes")
+	add("ISTIO_META_CLUSTER_ID", c.mesh.cluster)
 	if !gateway {
 		mode, _ := config["interceptionMode"].(string)
 		add("ISTIO_META_INTERCEPTION_MODE", cmp.Or(pod.Annotations[annotationMode], mode, "REDIRECT"))

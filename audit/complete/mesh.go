@@ -24,6 +24,7 @@ type meshFacts struct {
 	root         string
 	trustDomain  string
 	id           string
+	cluster      string // of istiod, which injection writes into its proxies
 	autoAllocate bool
 	defaults     map[string]any    // meshConfig.defaultConfig
 	tags         map[string]string // tag → revision
@@ -69,6 +70,7 @@ func findMesh(r *load.Result, o snapshot.Overrides) meshFacts {
 		env[k] = v
 	}
 	f.version = cmp.Or(f.version, DefaultVersion)
+	f.cluster = cmp.Or(env["CLUSTER_ID"], "Kubernetes")
 	f.autoAllocate = autoAllocates(f.version, env["PILOT_ENABLE_IP_AUTOALLOCATE"])
 	text := o.MeshConfigYAML
 	if config != nil && text == "" {
