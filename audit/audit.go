@@ -65,7 +65,7 @@ func Run(snap *snapshot.Snapshot, o Options) (*result.Audit, error) {
 			return nil, err
 		}
 	}
-	a := &assembly{out: out, ledger: newLedger(o.Details)}
+	a := &assembly{out: out, ledger: newLedger()}
 	if o.Details {
 		a.indexObjects()
 	}
@@ -202,10 +202,24 @@ func notNil(r *result.Resources) {
 	}
 }
 
-// sortGaps sorts by kind and object, and drops what is said twice.
+// weight orders gaps: what could not be read, then assumptions that are in the
+// bytes, what is not modelled, and what completion assumed.
+func weight(g result.Gap) int {
+	switch {
+	case g.Kind == result.Unread:
+		return 0
+	case g.Counted:
+		return 1
+	case g.Kind == result.Unmodelled:
+		return 2
+	}
+	return 3
+}
+
+// sortGaps sorts by weight and object, and drops what is said twice.
 func sortGaps(gaps []result.Gap) []result.Gap {
 	compare := func(x, y result.Gap) int {
-		return cmp.Or(-cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Object.Kind, y.Object.Kind),
+		return cmp.Or(cmp.Compare(weight(x), weight(y)), cmp.Compare(x.Object.Kind, y.Object.Kind),
 			cmp.Compare(x.Object.Namespace, y.Object.Namespace), cmp.Compare(x.Object.Name, y.Object.Name),
 			cmp.Compare(x.Text, y.Text), slices.Compare(x.Proxies, y.Proxies))
 	}
@@ -223,6 +237,11 @@ func describeMesh(info *result.MeshInfo, m *mesh.Mesh) {
 			hosts[s.Host] = true
 		}
 		info.Proxies += len(view.Proxies)
+		for _, p := range view.Proxies {
+			if p.Pod.Assumed {
+				info.Assumed++
+			}
+		}
 		info.EndpointRows = max(info.EndpointRows, len(view.Endpoints.Rows))
 		info.TrustDomain = view.Config.GetTrustDomain()
 		info.ControlPlanes = append(info.ControlPlanes, result.ControlPlane{

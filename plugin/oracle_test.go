@@ -225,7 +225,8 @@ func canonical(list []*result.Resource) string {
 	for _, r := range list {
 		f := form{Bytes: r.Bytes}
 		for _, p := range r.Parts {
-			p.Service, p.Matches, p.By, p.Bytes, p.Digest = "", nil, result.Ref{}, 0, 0
+			p.Service, p.Matches, p.Names, p.By, p.Bytes, p.Digest = "", nil, nil, result.Ref{}, 0, 0
+			p.Fails, p.TLS = nil, ""
 			text, _ := json.Marshal(p)
 			f.Parts = append(f.Parts, string(text))
 		}

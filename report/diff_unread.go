@@ -116,3 +116,4 @@ func changeText(in *result.Input) string {
 		return "could not be read in base"
 	}
 }
+

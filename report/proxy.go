@@ -52,7 +52,7 @@ func Proxy(out io.Writer, a *result.Audit, p *result.Proxy, o ProxyOptions) erro
 		w.linef("")
 		w.linef("%s", Clean("Nothing of type "+cmp.Or(o.Type, "any")+hostText(o.Host)+" is sent to this proxy."))
 	}
-	gaps(w, a, false)
+	gaps(w, gapsOf(a, p), false)
 	return w.err
 }
 
@@ -81,7 +81,7 @@ func matching(list []*result.Resource, host string) []*result.Resource {
 		hit := r.Service == host || strings.Contains(r.Name, host)
 		for i := range r.Parts {
 			p := &r.Parts[i]
-			hit = hit || p.Service == host || slices.Contains(p.Domains, host)
+			hit = hit || p.Service == host || slices.Contains(p.Domains, host) || slices.Contains(p.Names, host)
 			for _, to := range p.To {
 				hit = hit || strings.HasSuffix(to, "|"+host)
 			}
@@ -97,8 +97,11 @@ var titles = map[string]string{"lds": "LISTENER", "rds": "ROUTE CONFIGURATION", 
 
 func plainRows(xdsType string, a *result.Audit, list []*result.Resource) [][]string {
 	rows := [][]string{{titles[xdsType], "BYTES", "BECAUSE"}}
-	if xdsType == "eds" {
+	switch xdsType {
+	case "eds":
 		rows[0] = []string{titles[xdsType], "BYTES", "ENDPOINT ROWS", "BECAUSE"}
+	case "nds":
+		rows[0] = []string{titles[xdsType], "BYTES", "HOSTS", "BECAUSE"}
 	}
 	for _, r := range list {
 		because := ""
@@ -106,12 +109,28 @@ func plainRows(xdsType string, a *result.Audit, list []*result.Resource) [][]str
 			because = reasonText(a.Reasons[r.Because[0]])
 		}
 		row := []string{r.Name, strconv.FormatInt(r.Bytes, 10), because}
-		if xdsType == "eds" {
-			row = []string{r.Name, strconv.FormatInt(r.Bytes, 10), strconv.Itoa(r.Endpoints), because}
+		switch xdsType {
+		case "eds":
+			row = []string{r.Name, row[1], strconv.Itoa(r.Endpoints), because}
+		case "nds":
+			row = []string{nameTable, row[1], hostsOf(r), because}
 		}
 		rows = append(rows, row)
+		for _, id := range r.Because[min(1, len(r.Because)):] {
+			if int(id) < len(a.Reasons) && slices.Contains(policyKinds, a.Reasons[id].Object.Kind) {
+				more := make([]string, len(row))
+				more[len(row)-1] = reasonText(a.Reasons[id])
+				rows = append(rows, more)
+			}
+		}
 	}
 	return rows
+}
+
+// policyKinds are those that a row of its own tells of, besides the reason why
+// the resource is there.
+var policyKinds = []string{
+	"PeerAuthentication", "RequestAuthentication", "AuthorizationPolicy", "Telemetry", "WasmPlugin", "EnvoyFilter",
 }
 
 func reasonText(r result.Reason) string {
@@ -135,6 +154,12 @@ func wideRows(xdsType string, list []*result.Resource) [][]string {
 		return routeRows(list)
 	case "cds":
 		return clusterRows(list)
+	case "nds":
+		rows := [][]string{{titles[xdsType], "BYTES", "HOSTS"}}
+		for _, r := range list {
+			rows = append(rows, []string{nameTable, strconv.FormatInt(r.Bytes, 10), hostsOf(r)})
+		}
+		return rows
 	}
 	rows := [][]string{{titles[xdsType], "BYTES", "ENDPOINT ROWS"}}
 	for _, r := range list {
@@ -143,13 +168,21 @@ func wideRows(xdsType string, list []*result.Resource) [][]string {
 	return rows
 }
 
+// nameTable stands for the table of names, which has no name of its own.
+const nameTable = "(all names)"
+
+// hostsOf is the number of hosts in a name table.
+func hostsOf(r *result.Resource) string {
+	if len(r.Parts) == 0 || r.Parts[0].Hosts == nil {
+		return "0"
+	}
+	return strconv.Itoa(*r.Parts[0].Hosts)
+}
+
 func listenerRows(list []*result.Resource) [][]string {
 	rows := [][]string{{"ADDRESSES", "PORT", "MATCH", "DESTINATION", "BYTES"}}
 	for _, r := range list {
-		address, port := r.Name, ""
-		if i := strings.LastIndexByte(r.Name, '_'); i >= 0 {
-			address, port = r.Name[:i], r.Name[i+1:]
-		}
+		address, port := addressOf(r)
 		size := strconv.FormatInt(r.Bytes, 10)
 		for _, p := range r.Parts {
 			match := "ALL"
@@ -164,6 +197,15 @@ func listenerRows(list []*result.Resource) [][]string {
 		}
 	}
 	return rows
+}
+
+// addressOf is what a listener is bound to, which most are named after.
+func addressOf(r *result.Resource) (address, port string) {
+	name := cmp.Or(r.Address, r.Name)
+	if i := strings.LastIndexByte(name, '_'); i >= 0 {
+		return name[:i], name[i+1:]
+	}
+	return name, ""
 }
 
 // destinationText uses the words of istioctl.

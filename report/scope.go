@@ -37,12 +37,13 @@ func Scope(out io.Writer, a *result.Audit, o ScopeOptions) error {
 	if len(a.Services) > 0 {
 		w.linef("")
 		services(w, a, limit(o.All, serviceRows), "HEAVIEST SERVICES", false)
+		remainderLine(w, a)
 	}
 	w.linef("")
 	t := a.Mesh.Totals
 	w.linef("istiod: %s, %d endpoint rows, %s of config when all connect",
 		count(t.Connections, "connection", "connections"), t.EndpointRows, bytesText(t.Bytes))
-	gaps(w, a, o.All)
+	gaps(w, a.Gaps, o.All)
 	return w.err
 }
 
@@ -75,14 +76,8 @@ func header(w *errWriter, a *result.Audit) {
 	m := a.Mesh
 	line := fmt.Sprintf("%s, %s, %s, %s", count(m.Namespaces, "namespace", "namespaces"), count(m.Services, "service", "services"),
 		count(m.EndpointRows, "endpoint row", "endpoint rows"), count(m.Proxies, "proxy", "proxies"))
-	assumed := 0
-	for _, p := range a.Proxies {
-		if p.Assumed {
-			assumed++
-		}
-	}
-	if assumed > 0 {
-		line += fmt.Sprintf(" (%d assumed from workload templates)", assumed)
+	if m.Assumed > 0 {
+		line += fmt.Sprintf(" (%d assumed from workload templates)", m.Assumed)
 	}
 	if len(a.Proxies) != m.Proxies {
 		line += fmt.Sprintf("; %d shown", len(a.Proxies))
@@ -137,19 +132,11 @@ func groupRowsOf(a *result.Audit) []row {
 	return rows
 }
 
-// noProxies says why there are none: whoever may not list pods does not know.
-func noProxies(a *result.Audit) string {
-	if slices.ContainsFunc(a.Gaps, func(g result.Gap) bool { return g.Kind == result.Unread && g.Object.Kind == "Pod" }) {
-		return "No proxies are known: pods could not be read. With rights in one namespace only, give --only-namespace."
-	}
-	return "No proxies: no pod with an istio-proxy container, and no workload that injection selects."
-}
-
 func groups(w *errWriter, a *result.Audit, o ScopeOptions) {
 	all := groupRowsOf(a)
 	shown := all[:min(len(all), limit(o.All, groupRows))]
 	if len(all) == 0 {
-		w.linef("%s", noProxies(a))
+		w.linef("No proxies: no pod with an istio-proxy container, and no workload that injection selects.")
 		return
 	}
 	head := []string{"PROXIES", "WORKLOAD", "LISTENERS", "ROUTES", "CLUSTERS", "EP ROWS", "BYTES/PROXY", "TOTAL", "SCOPE"}
@@ -200,62 +187,6 @@ func scopeText(s string, o ScopeOptions) string {
 		return s
 	}
 	return shorten(Clean(s), 22+(o.Width-120)/2)
-}
-
-func gaps(w *errWriter, a *result.Audit, all bool) {
-	if len(a.Gaps) == 0 {
-		return
-	}
-	w.linef("")
-	w.linef("%s", w.header.Sprint("GAPS (what this answer does not know)"))
-	shown := a.Gaps[:min(len(a.Gaps), limit(all, gapRows))]
-	for _, g := range shown {
-		w.linef("  %s", w.gap(g))
-	}
-	if rest := len(a.Gaps) - len(shown); rest > 0 {
-		w.linef("  … and %s (--all shows them)", count(rest, "more gap", "more gaps"))
-	}
-}
-
-func (p palette) gap(g result.Gap) string {
-	text := Clean(GapText(g))
-	switch g.Kind {
-	case result.Unread:
-		return p.unread.Sprint(text)
-	case result.Unmodelled:
-		return p.unmodelled.Sprint(text)
-	}
-	return text
-}
-
-// GapText is one line that tells of a gap.
-func GapText(g result.Gap) string {
-	text := fmt.Sprintf("%-10s ", g.Kind)
-	if !g.Object.IsZero() {
-		text += refText(g.Object) + ": "
-	}
-	text += g.Text
-	switch {
-	case g.All:
-		text += " (may touch every proxy)"
-	case len(g.Proxies) > 3:
-		text += fmt.Sprintf(" (may touch %d proxies)", len(g.Proxies))
-	case len(g.Proxies) > 0:
-		text += " (may touch " + strings.Join(g.Proxies, ", ") + ")"
-	}
-	return text
-}
-
-// refText names an object as people write it, with where it stands.
-func refText(r result.Ref) string {
-	text := r.Kind
-	if r.Name != "" {
-		text += " " + strings.TrimPrefix(r.Namespace+"/"+r.Name, "/")
-	}
-	if r.Source.File != "" {
-		text += " (" + r.Source.String() + ")"
-	}
-	return text
 }
 
 func sortedKeys(m map[string]string) []string {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/mesh-audit/mesh-audit/audit/result"
 )
@@ -14,7 +15,7 @@ func Fanout(out io.Writer, a *result.Audit, o ScopeOptions) error {
 	header(w, a)
 	w.linef("")
 	services(w, a, limit(o.All, fanoutRows), "SERVICE", true)
-	gaps(w, a, o.All)
+	gaps(w, a.Gaps, o.All)
 	return w.err
 }
 
@@ -59,6 +60,19 @@ func remainderRows(a *result.Audit) [][]string {
 	}
 	t := a.Mesh.Totals
 	return append(rows, []string{"(sum)", "-", fmt.Sprint(t.Connections), bytesText(meanOf(t)), bytesText(t.Bytes)})
+}
+
+// remainderLine tells in one line what no single service accounts for, so that
+// it and the services add up to the sum.
+func remainderLine(w *errWriter, a *result.Audit) {
+	if len(a.Remainder) == 0 {
+		return
+	}
+	parts := make([]string, len(a.Remainder))
+	for i, r := range a.Remainder {
+		parts[i] = r.Name + " " + bytesText(r.Total)
+	}
+	w.linef("of no single service: %s; in all %s", strings.Join(parts, ", "), bytesText(a.Mesh.Totals.Bytes))
 }
 
 func meanOf(t result.Totals) int64 {

@@ -30,6 +30,7 @@ type MeshInfo struct {
 	Services      int            `json:"services"`     // host names in the registry
 	EndpointRows  int            `json:"endpointRows"` // rows of (service port, address): shared backends count once per service port
 	Proxies       int            `json:"proxies"`
+	Assumed       int            `json:"assumed,omitzero"` // of Proxies, those that completion made from templates
 	ControlPlanes []ControlPlane `json:"controlPlanes"`
 	TrustDomain   string         `json:"trustDomain,omitempty"`
 	Partial       string         `json:"partial,omitempty"` // the only namespace that was read; empty: all
@@ -146,11 +147,6 @@ type Service struct {
 	// PeerAuthentications: STRICT, PERMISSIVE, DISABLE, MIXED (endpoints
 	// differ); empty: no endpoint has a proxy.
 	MTLS string `json:"mtls,omitempty"`
-	// HTTP says that every port is HTTP, gRPC among them; with details only.
-	HTTP bool `json:"http,omitempty"`
-	// Accounts tells sets of service accounts behind the endpoints apart; 0:
-	// none, or without details.
-	Accounts Digest `json:"accounts,omitzero"`
 }
 
 // Remainder is bytes that are sent for no service, for several, or for the pod
@@ -191,6 +187,8 @@ type Gap struct {
 	All     bool     `json:"all,omitempty"`     // may touch every proxy
 	Text    string   `json:"text"`
 	Side    string   `json:"side,omitempty"` // of a diff: base or head; empty: both, or no diff
+	// Counted: what was assumed is in the bytes, which are off as far as it is wrong.
+	Counted bool `json:"counted,omitempty"`
 }
 
 // Diagnostic is input that could not be used.

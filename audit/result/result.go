@@ -69,6 +69,7 @@ type Part struct {
 
 	Service string   `json:"service,omitempty"` // host name of the service that the part is sent for; empty: none or several
 	Matches []string `json:"matches,omitempty"` // virtual host: what its routes match, in order, as istioctl prints it ("/*", "/login*" …)
+	Names   []string `json:"names,omitempty"`   // name table: its hosts, sorted; empty: not asked for
 	By      Ref      `json:"by,omitzero"`       // VirtualService, Gateway, Sidecar … that the part comes from; zero: from the service itself
 	Bytes   int64    `json:"bytes,omitzero"`    // the part's share of the resource's bytes; 0: not known apart
 	Digest  Digest   `json:"digest,omitzero"`   // of a virtual host's or filter chain's content
@@ -83,6 +84,8 @@ type Part struct {
 // Resource is one xDS resource, by the name that Envoy knows it by.
 type Resource struct {
 	Name string `json:"name"`
+	// Address is what a listener is bound to, as "address_port"; empty: its name says so.
+	Address string `json:"address,omitempty"`
 	// Bytes is the length of the serialised message in the Any that istiod
 	// sends (what istiod's pilot_xds_config_size_bytes adds up).
 	Bytes     int64      `json:"bytes"`

@@ -117,9 +117,11 @@ func (cb *clusterBuilder) buildSet(svc *mesh.Service, port mesh.Port, rule *scop
 	}
 	set := &clusterSet{}
 	for _, c := range clusters {
+		patched := cb.clusterPatches(c, hosts)
 		if c = cb.patch(c, hosts); c == nil {
 			continue
 		}
+		set.patched = append(set.patched, patched)
 		r, eds := clusterResource(c, svc.Host, rule)
 		r.Digest, r.Parts[0].TLS = cb.digests.of(c), cb.digests.clusterTLS(c)
 		set.resources = append(set.resources, r)

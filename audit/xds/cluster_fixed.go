@@ -72,8 +72,11 @@ func (cb *clusterBuilder) buildFixed(shape proxyShape) fixedClusters {
 	add := func(to *[]*result.Resource, context networking.EnvoyFilter_PatchContext, reason result.Reason, c *clusterv3.Cluster) {
 		patcher := *cb
 		patcher.context = context
+		patched := patcher.clusterPatches(c, nil)
 		if c = patcher.patch(c, nil); c != nil {
-			*to = append(*to, cb.ownResource(c, reason))
+			r := cb.ownResource(c, reason)
+			r.Because = append(r.Because, patched...)
+			*to = append(*to, r)
 		}
 	}
 	always := result.Reason{Rule: "CDS-8", Text: "every sidecar has it"}

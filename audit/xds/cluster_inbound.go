@@ -52,12 +52,14 @@ func (b *Builder) InboundClusters(s *scope.Scope, p *mesh.Proxy) []*result.Resou
 		for _, t := range in.targets {
 			hosts = append(hosts, t.Service.Host)
 		}
-		c := cb.patch(cb.buildInbound(s, in), hosts)
+		built := cb.buildInbound(s, in)
+		c := cb.patch(built, hosts)
 		if c == nil || taken[c.GetName()] {
 			continue
 		}
 		taken[c.GetName()] = true
 		r := cb.ownResource(c, in.reason)
+		r.Because = append(r.Because, cb.clusterPatches(built, hosts)...)
 		if slices.Sort(hosts); len(slices.Compact(hosts)) == 1 {
 			r.Service = hosts[0]
 		}

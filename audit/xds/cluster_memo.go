@@ -76,6 +76,8 @@ type clusterKey struct {
 type clusterSet struct {
 	resources []result.Resource // without reasons
 	edsNames  []string          // per resource; "": its name, or no EDS cluster
+	// patched are, per resource, the reasons for what EnvoyFilters change.
+	patched [][]result.ReasonID
 }
 
 // resourceKey tells the resources of a set with their reasons.
@@ -98,6 +100,7 @@ func (m *clusterMemo) withReasons(set *clusterSet, key resourceKey) []*result.Re
 		if key.hasRule {
 			r.Because = append(r.Because, key.rule)
 		}
+		r.Because = append(r.Because, set.patched[i]...)
 		out[i] = &r
 		if name := set.edsNames[i]; name != "" {
 			m.edsNames[&r] = name

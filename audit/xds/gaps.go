@@ -30,7 +30,7 @@ func (b *Builder) SizeGaps(proxies []*mesh.Proxy) []result.Gap {
 	}
 	for _, policy := range b.view.Policies.RequestAuthentications {
 		if n := b.fetchedSets(policy.Spec.GetJwtRules()); n > 0 {
-			touched(result.Gap{Kind: result.Assumed, Object: policy.Ref(), Text: fmt.Sprintf(
+			touched(result.Gap{Kind: result.Assumed, Counted: true, Object: policy.Ref(), Text: fmt.Sprintf(
 				"key sets that istiod fetches from a jwksUri: %d, taken to be %d bytes in each chain that checks tokens (--jwks-bytes)", n, len(b.fetchedKeys()))}, policy.Namespace, policy.Spec)
 		}
 	}

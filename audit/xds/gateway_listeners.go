@@ -48,6 +48,7 @@ func (b *Builder) GatewayListeners(s *scope.Scope, p *mesh.Proxy) ([]*result.Res
 		}
 	}
 	patches := b.patchesFor(p)
+	policies := b.policyReasons(p, gatewayClass)
 	for _, name := range r.order {
 		l := r.byName[name]
 		if len(l.chains) == 0 {
@@ -55,8 +56,9 @@ func (b *Builder) GatewayListeners(s *scope.Scope, p *mesh.Proxy) ([]*result.Res
 			continue
 		}
 		built, origins := r.build(name, l)
+		because := slices.Concat(b.serverReasons("GW-5", l.servers), policies, b.listenerPatches(built, patches, networking.EnvoyFilter_GATEWAY))
 		if built, origins = b.patchListener(built, origins, patches, networking.EnvoyFilter_GATEWAY); built != nil {
-			r.send(built, origins, b.serverReasons("GW-5", l.servers))
+			r.send(built, origins, because)
 		}
 	}
 	for _, added := range b.addedListeners(patches, networking.EnvoyFilter_GATEWAY) {

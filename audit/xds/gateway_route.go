@@ -219,7 +219,9 @@ func (r *gatewayRoute) resource(rc *routev3.RouteConfiguration, hosts []*routerV
 			by[h.Name] = servers[0].Gateway.Ref()
 		}
 	}
+	because := r.serverReasons("RDS-2", servers)
 	if patches := r.patchesFor(r.p); patchesRoutes(patches, networking.EnvoyFilter_GATEWAY) {
+		because = append(because, r.routePatches(rc.GetName(), patches, networking.EnvoyFilter_GATEWAY, r.merged.ServicePorts)...)
 		added := r.patchRoutes(rc, patches, networking.EnvoyFilter_GATEWAY, r.merged.ServicePorts)
 		for vh, patch := range added {
 			if _, ok := by[vh.GetName()]; !ok {
@@ -232,7 +234,7 @@ func (r *gatewayRoute) resource(rc *routev3.RouteConfiguration, hosts []*routerV
 		part := &out.Parts[i]
 		part.By, part.Service = by[part.Name], soleHost(part.To)
 	}
-	out.Because = r.serverReasons("RDS-2", servers)
+	out.Because = because
 	return out
 }
 

@@ -61,12 +61,14 @@ func (b *Builder) InboundListeners(s *scope.Scope, p *mesh.Proxy) []*result.Reso
 		if port.toPort {
 			chains := in.chains(port)
 			l := in.listener(listenerName(port.bind[0], port.target), port.bind, port.target, true, chains)
-			out = append(out, in.resource(l, chains.origins, []result.ReasonID{port.because}))
+			out = append(out, in.resource(l, chains.origins, append([]result.ReasonID{port.because}, in.policyReasons(in.p, inboundClass)...)))
 		}
 	}
 	if p.Metadata.Interception != "NONE" {
 		l, origins, _ := in.virtual()
-		out = append(out, in.resource(l, origins, in.reasons()))
+		virtual := in.resource(l, origins, in.reasons())
+		in.bind(virtual)
+		out = append(out, virtual)
 	}
 	for _, a := range b.addedListeners(in.patches, networking.EnvoyFilter_SIDECAR_INBOUND) {
 		added := &result.Resource{
@@ -100,6 +102,13 @@ func (in *inboundBuilder) virtual() (l *listenerv3.Listener, origins map[*listen
 	return in.listener(virtualInboundName, wildcards(in.p), number, false, all), all.origins, ports
 }
 
+// bind tells the address of virtualInbound; nil: a patch removes it.
+func (in *inboundBuilder) bind(virtual *result.Resource) {
+	if virtual != nil {
+		virtual.Address = boundTo(wildcards(in.p), int(in.view.Config.GetProxyInboundListenPort()))
+	}
+}
+
 func (in *inboundBuilder) reasons() []result.ReasonID {
 	ids := []result.ReasonID{in.rec.Included(result.Reason{Rule: "IN-6", Text: "traffic is redirected to the proxy"})}
 	for _, port := range in.ports {
@@ -107,11 +116,12 @@ func (in *inboundBuilder) reasons() []result.ReasonID {
 			ids = append(ids, port.because)
 		}
 	}
-	return ids
+	return append(ids, in.policyReasons(in.p, inboundClass)...)
 }
 
 // resource patches a listener; nil: a patch removes it.
 func (in *inboundBuilder) resource(l *listenerv3.Listener, origins map[*listenerv3.FilterChain]chainOrigin, because []result.ReasonID) *result.Resource {
+	because = append(because, in.listenerPatches(l, in.patches, networking.EnvoyFilter_SIDECAR_INBOUND)...)
 	l, origins = in.patchListener(l, origins, in.patches, networking.EnvoyFilter_SIDECAR_INBOUND)
 	if l == nil {
 		return nil

@@ -214,6 +214,7 @@ func (in *inboundBuilder) ofShape(shape *inboundShape) *result.Resource {
 		}
 		r.Bytes += int64(nestedGrowth(d, []int{c.size}))
 	}
+	in.bind(r)
 	if len(shape.discovered) > 0 {
 		in.noteDiscovered(r, shape.discovered)
 	}

@@ -37,7 +37,7 @@ func (o *outboundBuilder) build(e *listenerEntry) *Listener {
 		return nil
 	}
 	out.OwnAddress = e.ownAddress
-	out.Because = slices.Clone(e.because)
+	out.Because = slices.Concat(e.because, built.patched)
 	if !e.several {
 		out.Service = e.service
 	}
@@ -201,11 +201,12 @@ func blackHoleFilters(stats []*listenerv3.Filter) []*listenerv3.Filter {
 
 // measure patches a listener and takes what its message tells.
 func (o *outboundBuilder) measure(l *listenerv3.Listener, origins map[*listenerv3.FilterChain]chainOrigin) *builtListener {
+	patched := o.listenerPatches(l, o.patches, networking.EnvoyFilter_SIDECAR_OUTBOUND)
 	l, origins = o.patchListener(l, origins, o.patches, networking.EnvoyFilter_SIDECAR_OUTBOUND)
 	if l == nil {
 		return &builtListener{}
 	}
-	built := &builtListener{name: l.Name, parts: o.digests.listenerPartsOf(l, origins), digest: o.digests.listener(l)}
+	built := &builtListener{patched: patched, name: l.Name, parts: o.digests.listenerPartsOf(l, origins), digest: o.digests.listener(l)}
 	built.routes = rdsNames(built.parts)
 	if o.mayDiscover() {
 		built.extensions = discoveredConfigs(l)

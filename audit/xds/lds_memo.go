@@ -20,6 +20,7 @@ type builtListener struct {
 	// extensions are the configurations that its filters leave to ECDS.
 	extensions []string
 	tags       *tagged
+	patched    []result.ReasonID // what EnvoyFilters change of it
 	// sized are the parts with the bytes of proxies for which the listener has
 	// the bytes of the key.
 	sized map[int64][]result.Part

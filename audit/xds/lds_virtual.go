@@ -2,6 +2,7 @@ package xds
 
 import (
 	"strconv"
+	"strings"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
@@ -72,12 +73,20 @@ func (o *outboundBuilder) virtualOutbound() *Listener {
 		l.ListenerFilters = append(l.ListenerFilters, httpInspector)
 	}
 	l.FilterChains = append(l.FilterChains, &listenerv3.FilterChain{Name: catchAllTCPChain, Filters: o.catchAllFilters()})
-	out := o.listenerOf(o.measure(l, nil))
+	built := o.measure(l, nil)
+	out := o.listenerOf(built)
 	if out == nil {
 		return nil
 	}
+	out.Address = boundTo(addresses, port)
 	out.Because = []result.ReasonID{o.rec.Included(result.Reason{Rule: "LDS-1", Text: "traffic is redirected to the proxy"})}
+	out.Because = append(out.Because, built.patched...)
 	return out
+}
+
+// boundTo is the address of a listener whose name does not tell it.
+func boundTo(addresses []string, port int) string {
+	return strings.Join(addresses, ",") + "_" + strconv.Itoa(port)
 }
 
 // dynamicDNSChain looks up unknown hosts of HTTP requests when they are called

@@ -35,9 +35,13 @@ func (b *Builder) NameTable(s *scope.Scope, p *mesh.Proxy) *result.Resource {
 		}
 	}
 	n := len(table)
+	part := result.Part{Hosts: &n}
+	if !b.brief {
+		part.Names = sortedKeys(table)
+	}
 	reason := b.rec.Included(result.Reason{Rule: "SIZE-26", Text: "the proxy's agent answers DNS"})
 	return &result.Resource{
-		Bytes: tableSize(table), Parts: []result.Part{{Hosts: &n}}, Because: []result.ReasonID{reason}, Digest: b.digests.names(table),
+		Bytes: tableSize(table), Parts: []result.Part{part}, Because: []result.ReasonID{reason}, Digest: b.digests.names(table),
 	}
 }
 

@@ -92,6 +92,7 @@ func (b *Builder) SidecarRoute(s *scope.Scope, p *mesh.Proxy, name string) *resu
 	out.Because = append(b.delegatesOf(hosts), because)
 	if patched {
 		rc := b.routeConfiguration(name, hosts)
+		out.Because = append(out.Because, b.routePatches(name, patches, networking.EnvoyFilter_SIDECAR_OUTBOUND, nil)...)
 		added := b.patchRoutes(rc, patches, networking.EnvoyFilter_SIDECAR_OUTBOUND, nil)
 		out.Name = rc.GetName()
 		out.Bytes = int64(proto.Size(rc))
