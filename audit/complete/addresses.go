@@ -13,7 +13,6 @@ import (
 // The networks that made-up addresses come from.
 const (
 	serviceNetwork = "10.96.0.0/12"
-	apiServer      = "10.96.0.1" // by convention the API server's own, which no other Service has
 	podNetwork     = "10.244.0.0/14"
 	entryNetwork   = "240.240.0.0/16"
 	entryNetwork6  = "2001:2::/48"
@@ -76,7 +75,6 @@ func (c *completion) allocator(network string) *allocator {
 // would have one a cluster IP.
 func (c *completion) clusterIPs() {
 	ips := c.allocator(serviceNetwork)
-	ips.use(apiServer)
 	for _, ip := range c.assigned.services {
 		ips.use(ip)
 	}

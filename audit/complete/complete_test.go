@@ -94,7 +94,7 @@ spec:
 
 func TestWorkload(t *testing.T) {
 	out := completed(t, web)
-	has(t, document(t, out, "Service", "web"), "clusterIP: 10.96.0.2\n", "type: ClusterIP", "protocol: TCP", "targetPort: 81")
+	has(t, document(t, out, "Service", "web"), "clusterIP: 10.96.0.1\n", "type: ClusterIP", "protocol: TCP", "targetPort: 81")
 	slice := document(t, out, "EndpointSlice", "web-00000")
 	has(t, slice, "kubernetes.io/service-name: web", "- 10.244.0.1\n", "- 10.244.0.2\n", "port: 8080\n", "port: 81\n", "ready: true", "terminating: false", complete.AssumedAnnotation)
 	if n := pods(t, web); n != 2 {

@@ -39,7 +39,7 @@ func TestPair(t *testing.T) {
 	}
 	added1, added2 := pair(without, with)
 	gone1, gone2 := pair(with, without)
-	for name, want := range map[string]string{"a": "10.96.0.2", "b": "10.96.0.3", "c": "10.96.0.4"} {
+	for name, want := range map[string]string{"a": "10.96.0.1", "b": "10.96.0.2", "c": "10.96.0.3"} {
 		for i, have := range []map[string]string{added1, added2, gone1, gone2} {
 			if ip, there := have[name]; there && ip != want {
 				t.Errorf("%d: %s has %s, want %s", i, name, ip, want)

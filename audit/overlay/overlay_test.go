@@ -225,7 +225,7 @@ spec: {selector: {app: web}, ports: [{name: http, port: 81, targetPort: 8080}]}
 	if want := []snapshot.AllocatedAddress{{Host: "c.example", Address: "240.240.0.1"}, {Host: "c.example", Address: "2001:2::1"}}; !cmp.Equal(want, entry.Allocated) {
 		t.Error(cmp.Diff(want, entry.Allocated))
 	}
-	if ip := have.Services[0].Spec.ClusterIP; ip != "10.96.0.2" {
+	if ip := have.Services[0].Spec.ClusterIP; ip != "10.96.0.1" {
 		t.Errorf("the new Service has %q", ip)
 	}
 	slice := have.Slices[0]
