@@ -199,3 +199,19 @@ func TestWriteErrors(t *testing.T) {
 		}
 	}
 }
+
+// TestNoProxies: pods that could not be read are not pods that are not there.
+func TestNoProxies(t *testing.T) {
+	for want, gaps := range map[string][]result.Gap{
+		"No proxies: no pod with an istio-proxy container":                                                       nil,
+		"No proxies are known: pods could not be read. With rights in one namespace only, give --only-namespace": {{Kind: result.Unread, Object: result.Ref{Kind: "Pod"}, All: true, Text: "cannot list pods: forbidden"}},
+	} {
+		var out bytes.Buffer
+		if err := report.Scope(&out, &result.Audit{Gaps: gaps}, report.ScopeOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is not in:\n%s", want, out.String())
+		}
+	}
+}

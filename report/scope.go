@@ -132,11 +132,19 @@ func groupRowsOf(a *result.Audit) []row {
 	return rows
 }
 
+// noProxies says why there are none: whoever may not list pods does not know.
+func noProxies(a *result.Audit) string {
+	if slices.ContainsFunc(a.Gaps, func(g result.Gap) bool { return g.Kind == result.Unread && g.Object.Kind == "Pod" }) {
+		return "No proxies are known: pods could not be read. With rights in one namespace only, give --only-namespace."
+	}
+	return "No proxies: no pod with an istio-proxy container, and no workload that injection selects."
+}
+
 func groups(w *errWriter, a *result.Audit, o ScopeOptions) {
 	all := groupRowsOf(a)
 	shown := all[:min(len(all), limit(o.All, groupRows))]
 	if len(all) == 0 {
-		w.linef("No proxies: no pod with an istio-proxy container, and no workload that injection selects.")
+		w.linef("%s", noProxies(a))
 		return
 	}
 	head := []string{"PROXIES", "WORKLOAD", "LISTENERS", "ROUTES", "CLUSTERS", "EP ROWS", "BYTES/PROXY", "TOTAL", "SCOPE"}
