@@ -5,7 +5,7 @@ TOOL    := $(GO) tool -modfile=tools/go.mod
 PKGS    := ./...
 
 .DEFAULT_GOAL := help
-.PHONY: bench dist e2e e2e-build vuln help build demo test race lint vet tidy generate check-generate check conformance conformance-build conformance-full conformance-record clean
+.PHONY: bench dist e2e e2e-build vuln help build demo test race lint vet tidy generate check-generate check conformance conformance-build conformance-full conformance-record pushes-record clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-19s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -85,6 +85,9 @@ conformance-full: conformance-build ## Compare on $(FULL) random meshes with fre
 
 conformance-record: ## Record the judge's answers for the ordinary tests (testdata/oracle, testdata/regressions); LINE=1.28.10 COPY=... for an older Istio
 	conformance/record.sh 1 $(SEEDS) $(LINE) $(COPY)
+
+pushes-record: conformance-build ## Record what Istio's own server sends to connected proxies because of a change (testdata/pushes)
+	conformance/record-pushes.sh
 
 BENCH     ?= .
 BENCHTIME ?= 2x

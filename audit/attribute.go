@@ -14,12 +14,13 @@ import (
 // counted once: to the one service that a resource, or its part, is sent for,
 // else to the remainder.
 type ledger struct {
+	details   bool // also what only a comparison needs
 	services  map[mesh.HostNamespace]*result.Service
 	remainder map[string]*result.Remainder
 }
 
-func newLedger() *ledger {
-	return &ledger{services: map[mesh.HostNamespace]*result.Service{}, remainder: map[string]*result.Remainder{}}
+func newLedger(details bool) *ledger {
+	return &ledger{details: details, services: map[mesh.HostNamespace]*result.Service{}, remainder: map[string]*result.Remainder{}}
 }
 
 // account is what bytes are counted to: a service's host name, or where that
@@ -180,6 +181,9 @@ func (l *ledger) service(view *mesh.View, name mesh.HostNamespace) *result.Servi
 			f.Ref, f.Headless, f.Istiod = svc.Ref, svc.Headless(), view.LeadsToIstiod(svc)
 			rows := view.Endpoints.Of(name.Host, name.Namespace)
 			f.Addresses, f.MTLS = distinctAddresses(rows), mtlsOf(view, rows)
+			if l.details {
+				f.HTTP, f.Accounts = !slices.ContainsFunc(svc.Ports, func(p mesh.Port) bool { return !p.Protocol.IsHTTP() }), accountsOf(rows)
+			}
 		}
 		l.services[name] = f
 	}

@@ -65,7 +65,7 @@ func Run(snap *snapshot.Snapshot, o Options) (*result.Audit, error) {
 			return nil, err
 		}
 	}
-	a := &assembly{out: out, ledger: newLedger()}
+	a := &assembly{out: out, ledger: newLedger(o.Details)}
 	if o.Details {
 		a.indexObjects()
 	}

@@ -2,8 +2,10 @@ package audit
 
 import (
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -60,6 +62,24 @@ func meshConfigDigests(config *meshconfig.MeshConfig) map[string]string {
 }
 
 var mtlsNames = map[mesh.MTLSMode]string{mesh.MTLSStrict: "STRICT", mesh.MTLSPermissive: "PERMISSIVE", mesh.MTLSDisable: "DISABLE"}
+
+// accountsOf tells sets of service accounts behind endpoints apart; 0: none.
+func accountsOf(rows []mesh.Endpoint) result.Digest {
+	var names []string
+	var last *mesh.Backend
+	for i := range rows {
+		if row := rows[i].Backend; row != last && row.Identity != "" {
+			names = append(names, row.Identity)
+			last = row
+		}
+	}
+	if len(names) == 0 {
+		return 0
+	}
+	slices.Sort(names)
+	sum := sha256.Sum256([]byte(strings.Join(slices.Compact(names), "\x00")))
+	return result.Digest(max(1, binary.BigEndian.Uint64(sum[:])))
+}
 
 // mtlsOf is what the proxies behind endpoints demand of callers.
 func mtlsOf(view *mesh.View, rows []mesh.Endpoint) string {

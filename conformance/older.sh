@@ -79,4 +79,5 @@ fi
 if grep -q 'GatewayClass .*"v1beta1"' "$istio/pkg/config/schema/gvr/resources.gen.go"; then
   sed -i 's,sigs.k8s.io/gateway-api/apis/v1",sigs.k8s.io/gateway-api/apis/v1beta1",' internal/judge/server.go
 fi
+grep -q '^\tForced bool' "$istio/pilot/pkg/model/push_context.go" || sed -i 's/Forced: true/Full: true/' internal/judge/change.go
 go mod tidy -e >/dev/null 2>&1 || true

@@ -239,15 +239,18 @@ func (f *inputFlags) readLive(ctx context.Context, g *global, overrides snapshot
 	defer bar.done()
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
-	var stats result.APIStats
+	var stats *result.APIStats
+	if f.apiStats {
+		stats = &result.APIStats{}
+	}
 	snap, err := load.Live(ctx, load.LiveOptions{
-		Config: config, QPS: f.qps, Burst: f.burst, PageSize: f.chunkSize, OnlyNamespace: f.onlyNamespace, Stats: &stats,
+		Config: config, QPS: f.qps, Burst: f.burst, PageSize: f.chunkSize, OnlyNamespace: f.onlyNamespace, Stats: stats,
 		UserAgent: "kubectl-mesh_audit/" + version(),
 		Progress:  func(kind string, n int) { bar.printf("reading the cluster: %d %s", n, kind) },
 	})
 	bar.done()
 	if f.apiStats {
-		_ = report.APIStats(g.streams.ErrOut, &stats)
+		_ = report.APIStats(g.streams.ErrOut, stats)
 	}
 	if err != nil {
 		return nil, noCluster(err)

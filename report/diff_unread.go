@@ -116,4 +116,3 @@ func changeText(in *result.Input) string {
 		return "could not be read in base"
 	}
 }
-

@@ -24,7 +24,8 @@ func Compare(base, head *result.Audit, o Options) *result.Diff {
 	c := &comparer{
 		base: newSide(base), head: newSide(head),
 		scopes: map[scopePair][]*found{}, index: map[changeKey]int{},
-		references: map[*result.Scope]*references{}, facts: map[*result.Scope]*scopeFacts{}, takers: map[*result.Scope]*takers{}, found: map[hazard]string{},
+		references: map[*result.Scope]*references{}, facts: map[*result.Scope]*scopeFacts{}, gained: map[scopePair]*gains{},
+		takers: map[*result.Scope]*takers{}, found: map[hazard]string{},
 		out: &result.Diff{
 			APIVersion: result.APIVersion, Kind: result.KindDiffReport,
 			Base: result.DiffSide{Label: o.BaseLabel, Mesh: base.Mesh}, Head: result.DiffSide{Label: o.HeadLabel, Mesh: head.Mesh},
@@ -84,6 +85,7 @@ type comparer struct {
 	interest   interest
 	facts      map[*result.Scope]*scopeFacts
 	takers     map[*result.Scope]*takers
+	gained     map[scopePair]*gains
 	found      map[hazard]string // what callers would see in between
 }
 

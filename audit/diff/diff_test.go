@@ -34,6 +34,7 @@ func (m mesh) audit() *result.Audit {
 		slices.SortFunc(list, func(x, y *result.Resource) int { return strings.Compare(x.Name, y.Name) })
 		for _, r := range list {
 			*g.Bytes.Of(t) += r.Bytes
+			*g.Counts.Of(t)++
 			g.Bytes.Total += r.Bytes
 		}
 	}

@@ -147,6 +147,11 @@ type Service struct {
 	// PeerAuthentications: STRICT, PERMISSIVE, DISABLE, MIXED (endpoints
 	// differ); empty: no endpoint has a proxy.
 	MTLS string `json:"mtls,omitempty"`
+	// HTTP says that every port is HTTP, gRPC among them; with details only.
+	HTTP bool `json:"http,omitempty"`
+	// Accounts tells sets of service accounts behind the endpoints apart; 0:
+	// none, or without details.
+	Accounts Digest `json:"accounts,omitzero"`
 }
 
 // Remainder is bytes that are sent for no service, for several, or for the pod

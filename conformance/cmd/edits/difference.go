@@ -33,24 +33,32 @@ func (c *change) shaky(proxy, line string) bool {
 	return c.unstable[proxy+" "+fields[0]+" "+fields[1]]
 }
 
-// ask runs the judge on a mesh.
-func (o *options) ask(file string) (*report.Report, error) {
+// ask runs the judge on a mesh, so many times.
+func (o *options) ask(file string, repeat int) (*report.Report, error) {
 	out := filepath.Join(o.work, "judged.json")
-	var errs bytes.Buffer
-	cmd := exec.Command(o.judge, "-f", file, "-repeat", fmt.Sprint(o.repeat), "-o", out)
-	cmd.Stderr = &errs
-	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("judge: %w: %s", err, strings.TrimSpace(errs.String()))
+	if err := o.runJudge("-f", file, "-repeat", fmt.Sprint(repeat), "-o", out); err != nil {
+		return nil, err
 	}
-	return readReport(out)
+	r := &report.Report{}
+	return r, readJSON(out, r)
 }
 
-func (o *options) judged(base, head string) (*change, error) {
-	before, err := o.ask(base)
+func (o *options) runJudge(args ...string) error {
+	var errs bytes.Buffer
+	cmd := exec.Command(o.judge, args...)
+	cmd.Stderr = &errs
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("judge: %w: %s", err, strings.TrimSpace(errs.String()))
+	}
+	return nil
+}
+
+func (o *options) judged(base, head string, repeat int) (*change, error) {
+	before, err := o.ask(base, repeat)
 	if err != nil {
 		return nil, err
 	}
-	after, err := o.ask(head)
+	after, err := o.ask(head, repeat)
 	if err != nil {
 		return nil, err
 	}
@@ -136,6 +144,14 @@ type diffReport struct {
 		Before, After                      []report.Part
 		Inputs                             []string
 	}
+	Push struct {
+		Proxies int
+		Bytes   int64
+		Inputs  []struct {
+			Any     int
+			Proxies map[string]int // by type
+		}
+	}
 	Gaps []struct {
 		Kind    string
 		Proxies []string
@@ -145,18 +161,24 @@ type diffReport struct {
 
 // predicted runs the plugin's diff and expands it to every proxy.
 func (o *options) predicted(base, head string) (*change, error) {
+	d, err := o.diff(base, head)
+	if err != nil {
+		return nil, err
+	}
+	return d.expand(), nil
+}
+
+// diff runs the plugin's diff.
+func (o *options) diff(base, head string, more ...string) (*diffReport, error) {
 	var out, errs bytes.Buffer
-	cmd := exec.Command(o.plugin, "diff", "--base", base, "--head", head, "-o", "json", "-q")
+	cmd := exec.Command(o.plugin, append([]string{"diff", "--base", base, "--head", head, "-o", "json", "-q"}, more...)...)
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	var exit *exec.ExitError
 	if err := cmd.Run(); err != nil && !(errors.As(err, &exit) && exit.ExitCode() == 1) {
 		return nil, fmt.Errorf("plugin: %w: %s", err, strings.TrimSpace(errs.String()))
 	}
-	var d diffReport
-	if err := json.Unmarshal(out.Bytes(), &d); err != nil {
-		return nil, err
-	}
-	return d.expand(), nil
+	d := &diffReport{}
+	return d, json.Unmarshal(out.Bytes(), d)
 }
 
 func (d *diffReport) expand() *change {

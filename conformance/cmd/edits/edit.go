@@ -1,26 +1,13 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 
 	"sigs.k8s.io/yaml"
-
-	"github.com/mesh-audit/mesh-audit/conformance/internal/report"
 )
-
-func readReport(file string) (*report.Report, error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return nil, err
-	}
-	r := &report.Report{}
-	return r, json.Unmarshal(text, r)
-}
 
 // edited is a mesh with one object changed.
 type edited struct {

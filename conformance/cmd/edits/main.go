@@ -6,6 +6,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"hash/fnv"
@@ -35,6 +36,7 @@ type options struct {
 	seed          uint64
 	each, most    int
 	repeat        int
+	pushes        bool
 	meshes        []string
 	work          string
 }
@@ -52,7 +54,8 @@ func run(args []string) (bool, error) {
 	fs.Uint64Var(&o.seed, "seed", 1, "what the edits are chosen by")
 	fs.IntVar(&o.each, "each", 5, "how many edits of each mesh")
 	fs.IntVar(&o.most, "n", 200, "how many edits in all")
-	fs.IntVar(&o.repeat, "repeat", 2, "how often the judge runs, to know what istiod itself varies")
+	fs.IntVar(&o.repeat, "repeat", 4, "how often the judge runs when something differs, to know what istiod itself varies")
+	fs.BoolVar(&o.pushes, "pushes", false, "compare whom istiod sends what because of each edit, instead of what is different then")
 	if err := fs.Parse(args); err != nil {
 		return false, err
 	}
@@ -74,7 +77,7 @@ func run(args []string) (bool, error) {
 
 // single compares, or records, one change.
 func (o *options) single() (bool, error) {
-	want, err := o.judged(o.base, o.head)
+	want, err := o.judged(o.base, o.head, o.repeat)
 	if err != nil {
 		return false, err
 	}
@@ -89,63 +92,114 @@ func (o *options) single() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return show(o.head, want, have, ""), nil
+	lines := unequal(want, have, "")
+	if len(lines) > 0 {
+		show(o.head, lines)
+	}
+	return len(lines) == 0, nil
 }
+
+// tally is how many edits were compared.
+type tally struct{ done, wrong, refused int }
 
 // random edits the meshes, one object at a time.
 func (o *options) random() (bool, error) {
-	done, wrong, refused := 0, 0, 0
+	var all tally
 	for _, file := range o.meshes {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return false, err
+		if all.done >= o.most {
+			break
 		}
-		h := fnv.New64a()
-		h.Write([]byte(filepath.Base(file)))
-		r := rand.New(rand.NewPCG(o.seed, h.Sum64()))
-		before, err := o.ask(file)
+		t, err := o.mesh(file, min(o.each, o.most-all.done), all.done)
 		if err != nil {
 			fmt.Printf("%s: %v\n", file, err)
+		}
+		fmt.Printf("%s: %d edits, %d predicted\n", filepath.Base(file), t.done, t.done-t.wrong)
+		all = tally{all.done + t.done, all.wrong + t.wrong, all.refused + t.refused}
+	}
+	fmt.Printf("%d edits, %d predicted, %d not; %d more were refused by Istio's validation\n", all.done, all.done-all.wrong, all.wrong, all.refused)
+	return all.wrong == 0, nil
+}
+
+// mesh edits one mesh so many times; number is that of the last edit before.
+func (o *options) mesh(file string, edits, number int) (tally, error) {
+	var t tally
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return t, err
+	}
+	h := fnv.New64a()
+	h.Write([]byte(filepath.Base(file)))
+	r := rand.New(rand.NewPCG(o.seed, h.Sum64()))
+	compare, err := o.comparison(file)
+	if err != nil {
+		return t, err
+	}
+	for tries := 0; t.done < edits && tries < 6*edits; tries++ {
+		e, err := edit(string(text), r)
+		if err != nil {
+			return t, err
+		}
+		if e == nil {
 			continue
 		}
-		first, bad := done, wrong
-		for n, tries := 0, 0; n < o.each && tries < 6*o.each && done < o.most; tries++ {
-			e, err := edit(string(text), r)
-			if err != nil {
-				return false, fmt.Errorf("%s: %w", file, err)
-			}
-			if e == nil {
-				continue
-			}
-			head := filepath.Join(o.work, "head.yaml")
-			if err := os.WriteFile(head, []byte(e.text), 0o600); err != nil {
-				return false, err
-			}
-			after, err := o.ask(head)
-			if err != nil {
-				refused++ // Istio's validation refuses the edited object
-				continue
-			}
-			have, err := o.predicted(file, head)
-			if err != nil {
-				return false, fmt.Errorf("%s: %s: %w", file, e.what, err)
-			}
-			n, done = n+1, done+1
-			title := filepath.Base(file) + ": " + e.what
-			if show(title, difference(before, after), have, e.object) {
-				continue
-			}
-			wrong++
-			if o.keep != "" {
-				if err := o.save(file, head, fmt.Sprintf("%03d", done)); err != nil {
-					return false, err
-				}
+		head := filepath.Join(o.work, "head.yaml")
+		if err := os.WriteFile(head, []byte(e.text), 0o600); err != nil {
+			return t, err
+		}
+		lines, err := compare(head, e.object)
+		if errors.Is(err, errRefused) {
+			t.refused++
+			continue
+		}
+		if err != nil {
+			return t, fmt.Errorf("%s: %w", e.what, err)
+		}
+		t.done++
+		if len(lines) == 0 {
+			continue
+		}
+		t.wrong++
+		show(filepath.Base(file)+": "+e.what, lines)
+		if o.keep != "" {
+			if err := o.save(file, head, fmt.Sprintf("%03d", number+t.done)); err != nil {
+				return t, err
 			}
 		}
-		fmt.Printf("%s: %d edits, %d predicted\n", filepath.Base(file), done-first, done-first-(wrong-bad))
 	}
-	fmt.Printf("%d edits, %d predicted, %d not; %d more were refused by Istio's validation\n", done, done-wrong, wrong, refused)
-	return wrong == 0, nil
+	return t, nil
+}
+
+// errRefused: Istio's validation refuses the edited object.
+var errRefused = errors.New("refused")
+
+// comparison compares edits of a mesh: it tells what was not predicted.
+func (o *options) comparison(base string) (func(head, object string) ([]string, error), error) {
+	if o.pushes {
+		return func(head, _ string) ([]string, error) { return o.comparePushes(base, head) }, nil
+	}
+	before, err := o.ask(base, 1)
+	if err != nil {
+		return nil, err
+	}
+	return func(head, object string) ([]string, error) {
+		after, err := o.ask(head, 1)
+		if err != nil {
+			return nil, errRefused
+		}
+		have, err := o.predicted(base, head)
+		if err != nil {
+			return nil, err
+		}
+		lines := unequal(difference(before, after), have, object)
+		if len(lines) == 0 {
+			return nil, nil
+		}
+		again, err := o.judged(base, head, o.repeat)
+		if err != nil {
+			return nil, err
+		}
+		return unequal(again, have, object), nil
+	}, nil
 }
 
 func (o *options) save(base, head, name string) error {
@@ -164,8 +218,8 @@ func (o *options) save(base, head, name string) error {
 	return nil
 }
 
-// show prints what is not as it should be, and reports whether all is.
-func show(title string, want, have *change, object string) bool {
+// unequal is what is not as it should be.
+func unequal(want, have *change, object string) []string {
 	var lines []string
 	for _, proxy := range keys(want.Proxies, have.Proxies) {
 		if have.gaps[""] || have.gaps[proxy] {
@@ -195,13 +249,14 @@ func show(title string, want, have *change, object string) bool {
 			}
 		}
 	}
-	if len(lines) == 0 {
-		return true
-	}
+	return lines
+}
+
+// show prints what was not predicted, the first of it.
+func show(title string, lines []string) {
 	const most = 12
 	if rest := len(lines) - most; rest > 0 {
-		lines = append(lines[:most], fmt.Sprintf("  … and %d more", rest))
+		lines = append(lines[:most:most], fmt.Sprintf("  … and %d more", rest))
 	}
 	fmt.Printf("%s\n%s\n", title, strings.Join(lines, "\n"))
-	return false
 }

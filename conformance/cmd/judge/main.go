@@ -5,17 +5,21 @@ package main
 import (
 	"flag"
 	"fmt"
+	"io"
 	"os"
+	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/mesh-audit/mesh-audit/conformance/internal/judge"
 	"github.com/mesh-audit/mesh-audit/conformance/internal/mesh"
-	"github.com/mesh-audit/mesh-audit/conformance/internal/report"
 )
 
 // options are the command's flags.
 type options struct {
 	files   []string
+	then    []string
+	without []string
 	out     string
 	repeat  int
 	dump    string
@@ -45,11 +49,19 @@ func parse(args []string) (*options, error) {
 	o := &options{}
 	fs := flag.NewFlagSet("judge", flag.ContinueOnError)
 	fs.Usage = func() {
-		fmt.Fprintln(fs.Output(), "usage: judge -f FILE|DIR [-f ...] [-o OUT.json] [-repeat N] [-dump NS/POD [TYPE [NAME]]]")
+		fmt.Fprintln(fs.Output(), "usage: judge -f FILE|DIR [-f ...] [-o OUT.json] [-repeat N] [-dump NS/POD [TYPE [NAME]]] [-then FILE|DIR]")
 		fs.PrintDefaults()
 	}
 	fs.Func("f", "file or folder with YAML, - for standard input; may be given again", func(v string) error {
 		o.files = append(o.files, v)
+		return nil
+	})
+	fs.Func("then", "file or folder with `YAML` that the mesh becomes while its proxies are connected: report what each is sent then, with -v each resource; may be given again", func(v string) error {
+		o.then = append(o.then, v)
+		return nil
+	})
+	fs.Func("without", "`KIND/NAMESPACE/NAME` of an object that is gone then; may be given again", func(v string) error {
+		o.without = append(o.without, v)
 		return nil
 	})
 	fs.StringVar(&o.out, "o", "-", "where to write the report")
@@ -91,6 +103,9 @@ func child(o *options) error {
 	if o.dump != "" {
 		return dump(m, o)
 	}
+	if len(o.then) > 0 {
+		return push(m, objs, d, o)
+	}
 	if o.serve != "" {
 		return judge.Serve(m, o.serve, func() { fmt.Fprintln(os.Stderr, "serving on", o.serve) }, make(chan struct{}))
 	}
@@ -99,6 +114,36 @@ func child(o *options) error {
 		return err
 	}
 	return r.Write(childOutput())
+}
+
+// push changes the mesh and tells what its proxies are sent.
+func push(m *mesh.Mesh, objs []mesh.Object, d mesh.Istiod, o *options) error {
+	after, err := mesh.Read(o.then)
+	if err != nil {
+		return err
+	}
+	for _, key := range o.without {
+		was := len(after)
+		after = slices.DeleteFunc(after, func(o mesh.Object) bool { return o.Kind+"/"+o.Namespace+"/"+o.Name == key })
+		if len(after) == was {
+			return fmt.Errorf("-without %s: there is no such object", key)
+		}
+	}
+	if same := mesh.Istiods(after); !reflect.DeepEqual(mesh.Istiods(objs), same) {
+		return fmt.Errorf("the change restarts istiod: every proxy connects afresh")
+	}
+	head, err := mesh.Load(after, d, mesh.Options{Lenient: o.lenient})
+	if err != nil {
+		return err
+	}
+	p, err := judge.Push(m, head, objs, after)
+	if err != nil {
+		return err
+	}
+	if !o.verbose {
+		p.Brief()
+	}
+	return p.Write(childOutput())
 }
 
 // dump prints resources of one proxy.
@@ -114,8 +159,8 @@ func dump(m *mesh.Mesh, o *options) error {
 	return judge.Dump(m, ns, name, typ, res, childOutput())
 }
 
-// write puts the merged report where it was asked for.
-func write(r *report.Report, out string) error {
+// write puts the merged answer where it was asked for.
+func write(r interface{ Write(io.Writer) error }, out string) error {
 	if out == "-" {
 		return r.Write(os.Stdout)
 	}

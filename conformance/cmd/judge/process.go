@@ -49,6 +49,9 @@ func parent(o *options) error {
 	if err != nil {
 		return err
 	}
+	if len(o.then) > 0 {
+		return pushes(o, objs)
+	}
 	all := &report.Report{Module: report.Module, IstioVersion: report.IstioVersion, Proxies: []report.Proxy{}}
 	for _, d := range mesh.Istiods(objs) {
 		answer, err := runChild(o, d)
@@ -71,6 +74,23 @@ func parent(o *options) error {
 		return nil
 	}
 	all.Sort()
+	return write(all, o.out)
+}
+
+// pushes runs the children for a change and merges their answers.
+func pushes(o *options, objs []mesh.Object) error {
+	all := &report.Pushes{Module: report.Module, IstioVersion: report.IstioVersion, Proxies: []report.PushedProxy{}}
+	for _, d := range mesh.Istiods(objs) {
+		answer, err := runChild(o, d)
+		if err != nil {
+			return err
+		}
+		p := &report.Pushes{}
+		if err := json.Unmarshal(answer, p); err != nil {
+			return fmt.Errorf("istiod %q: %w", d.Revision, err)
+		}
+		all.Proxies = append(all.Proxies, p.Proxies...)
+	}
 	return write(all, o.out)
 }
 
@@ -147,6 +167,12 @@ func childArgs(o *options) []string {
 	var args []string
 	for _, f := range o.files {
 		args = append(args, "-f", f)
+	}
+	for _, f := range o.then {
+		args = append(args, "-then", f)
+	}
+	for _, key := range o.without {
+		args = append(args, "-without", key)
 	}
 	args = append(args, "-repeat", fmt.Sprint(o.repeat))
 	if o.lenient {

@@ -27,7 +27,7 @@ var directBody = route.DefaultMaxDirectResponseBodySizeBytes.GetValue()
 func Run(m *mesh.Mesh, visit Visit) error {
 	var failed error
 	err := test.Wrap(func(t test.Failer) {
-		s := startServer(t, m)
+		s := startServer(t, m, serverOptions{})
 		for _, pod := range m.Pods {
 			if failed = runProxy(s, m, pod, visit); failed != nil {
 				return
@@ -60,7 +60,7 @@ func runProxy(s *server, m *mesh.Mesh, pod *corev1.Pod, visit Visit) error {
 // ADS at HOST:PORT, until stop is closed. ready is called once it answers.
 func Serve(m *mesh.Mesh, address string, ready func(), stop <-chan struct{}) error {
 	return test.Wrap(func(t test.Failer) {
-		startServerOn(t, m, func() (net.Listener, error) { return net.Listen("tcp", address) })
+		startServer(t, m, serverOptions{listener: func() (net.Listener, error) { return net.Listen("tcp", address) }})
 		ready()
 		<-stop
 	})

@@ -26,7 +26,7 @@ func Measure(m *mesh.Mesh, sample int) (Cost, error) {
 	var cost Cost
 	var failed error
 	err := test.Wrap(func(t test.Failer) {
-		s := startServer(t, m)
+		s := startServer(t, m, serverOptions{})
 		step := max(1, len(m.Pods)/max(1, sample))
 		for i := step / 2; i < len(m.Pods) && failed == nil; i += step {
 			s.Discovery.Cache.ClearAll()

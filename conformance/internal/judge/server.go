@@ -34,13 +34,17 @@ type server struct {
 	*xds.FakeDiscoveryServer
 }
 
-// startServer loads a mesh and waits until everything has been processed.
-func startServer(t test.Failer, m *mesh.Mesh) *server { return startServerOn(t, m, nil) }
+// serverOptions are how a server is run.
+type serverOptions struct {
+	listener func() (net.Listener, error) // where others may connect; nil: nobody
+	debounce time.Duration                // how long after an event others are waited for; 0: not at all
+}
 
-// startServerOn also lets others connect, on the listener; nil: nobody.
-func startServerOn(t test.Failer, m *mesh.Mesh, listener func() (net.Listener, error)) *server {
+// startServer loads a mesh and waits until everything has been processed.
+func startServer(t test.Failer, m *mesh.Mesh, o serverOptions) *server {
 	s := &server{xds.NewFakeDiscoveryServer(t, xds.FakeOptions{
-		ListenerBuilder:            listener,
+		ListenerBuilder:            o.listener,
+		DebounceTime:               o.debounce,
 		DefaultClusterName:         cluster.ID(m.ClusterID()),
 		KubernetesObjects:          kubeObjects(m),
 		Configs:                    m.Configs,

@@ -116,7 +116,12 @@ func (st *stream) fetch(typeURL string, names []string) ([]*discovery.Resource, 
 
 // send hands one request to the server.
 func (st *stream) send(typeURL string, names []string) error {
-	r := &discovery.DeltaDiscoveryRequest{Node: st.node, TypeUrl: typeURL, ResourceNamesSubscribe: names}
+	return st.subscribe(typeURL, names, nil)
+}
+
+// subscribe asks for names and no longer for others.
+func (st *stream) subscribe(typeURL string, more, less []string) error {
+	r := &discovery.DeltaDiscoveryRequest{Node: st.node, TypeUrl: typeURL, ResourceNamesSubscribe: more, ResourceNamesUnsubscribe: less}
 	select {
 	case st.requests <- r:
 		return nil
