@@ -142,8 +142,8 @@ type ConfigMap struct {
 	Meta
 	Data map[string]string
 	// Where the texts of the keys mesh and meshNetworks begin in the file; 0: not
-	// known line by line.
-	MeshLine, NetworksLine int
+	// known line by line. Not part of its digest.
+	MeshLine, NetworksLine int `json:"-"`
 }
 
 // Webhook is a MutatingWebhookConfiguration that injects sidecars.
