@@ -152,7 +152,7 @@ func (c *checker) consistentHash(at *path, h *networking.LoadBalancerSettings_Co
 			names[attribute.GetName()] = true
 		}
 	}
-	if h.GetMinimumRingSize() != 0 && h.GetHashAlgorithm() != nil { //nolint:staticcheck // still read
+	if h.GetMinimumRingSize() != 0 && h.GetHashAlgorithm() != nil { // still read
 		c.refuse(at.key("minimumRingSize"), "not together with maglev or ringHash")
 	}
 	if h.GetMaglev() == nil {

@@ -85,7 +85,7 @@ func (c *checker) serverPort(at *path, p *networking.Port, bind string) {
 	if p.GetNumber() > 0 || !strings.HasPrefix(bind, unixPrefix) {
 		c.port(at.key("number"), int64(p.GetNumber()))
 	}
-	if p.GetTargetPort() > 0 { //nolint:staticcheck // still refused
+	if p.GetTargetPort() > 0 { // still refused
 		c.refuse(at.key("targetPort"), "has no effect on gateways")
 	}
 	if p.GetName() == "" {

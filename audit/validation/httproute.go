@@ -18,7 +18,7 @@ func (c *checker) httpRoute(at *path, r *networking.HTTPRoute, delegate, outside
 	c.headers(at.key("headers"), r.GetHeaders())
 	c.cors(at.key("corsPolicy"), r.GetCorsPolicy())
 	c.fault(at.key("fault"), r.GetFault())
-	if n := r.GetMirrorPercent().GetValue(); n > 100 { //nolint:staticcheck // still read
+	if n := r.GetMirrorPercent().GetValue(); n > 100 { // still read
 		c.refuse(at.key("mirrorPercent"), "%d is more than 100", n)
 	}
 	c.share(at.key("mirrorPercentage").key("value"), r.GetMirrorPercentage())

@@ -74,7 +74,7 @@ func (c *checker) proxyConfig(at *path, p *meshconfig.ProxyConfig) {
 	c.hostPort(at.key("discoveryAddress"), p.GetDiscoveryAddress())
 	c.tracing(at.key("tracing"), p.GetTracing())
 	c.optionalHostPort(at.key("statsdUdpAddress"), p.GetStatsdUdpAddress())
-	c.optionalHostPort(at.key("envoyMetricsServiceAddress"), p.GetEnvoyMetricsServiceAddress()) //nolint:staticcheck // still read
+	c.optionalHostPort(at.key("envoyMetricsServiceAddress"), p.GetEnvoyMetricsServiceAddress()) // still read
 	c.optionalHostPort(at.key("envoyMetricsService").key("address"), p.GetEnvoyMetricsService().GetAddress())
 	c.optionalHostPort(at.key("envoyAccessLogService").key("address"), p.GetEnvoyAccessLogService().GetAddress())
 	c.port(at.key("proxyAdminPort"), int64(p.GetProxyAdminPort()))

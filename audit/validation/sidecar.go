@@ -64,7 +64,7 @@ func (c *checker) ingress(at *path, in *networking.IstioIngressListener) {
 }
 
 func (c *checker) sidecarPort(at *path, p *networking.SidecarPort) {
-	if p.GetTargetPort() > 0 { //nolint:staticcheck // still refused
+	if p.GetTargetPort() > 0 { // still refused
 		c.refuse(at.key("targetPort"), "has no effect on sidecars")
 	}
 	if p.GetName() != "" {
