@@ -39,6 +39,19 @@ func TestPrediction(t *testing.T) {
 	}
 }
 
+// TestTwoOfOneName: two resources of one name have the bytes of both, as the
+// judge's have.
+func TestTwoOfOneName(t *testing.T) {
+	_, got, err := parsePrediction([]byte(`{"proxies": [{"namespace": "a", "name": "p", "group": "g"}], "groups": [{"id": "g", "scope": "s"}],
+ "scopes": [{"id": "s", "resources": {"lds": [{"name": "added", "bytes": 3}, {"name": "added", "bytes": 4}]}}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := got["a/p"].Resources["lds"]["added"].Bytes; n != 7 {
+		t.Errorf("%d bytes", n)
+	}
+}
+
 // part makes a filter chain.
 func part(match string, to ...string) report.Part { return report.Part{Match: &match, To: to} }
 

@@ -123,7 +123,7 @@ func (g group) resolve(scope resources) map[string]map[string]Resource {
 	for _, t := range report.Types {
 		set := map[string]Resource{}
 		for _, r := range scope[t] {
-			set[r.Name] = r
+			put(set, r)
 		}
 		for _, name := range g.Without[t] {
 			delete(set, name)
@@ -135,15 +135,21 @@ func (g group) resolve(scope resources) map[string]map[string]Resource {
 			}
 		}
 		for _, r := range g.Resources[t] {
-			if same, ok := set[r.Name]; ok {
-				r.Because = append(append([]int{}, same.Because...), r.Because...)
-				r.Resource = report.Merge([]report.Resource{same.Resource, r.Resource})[0]
-			}
-			set[r.Name] = r
+			put(set, r)
 		}
 		out[t] = set
 	}
 	return out
+}
+
+// put adds a resource to a set. Of two of one name, as two EnvoyFilters add
+// listeners, it makes one, as the judge's are merged.
+func put(set map[string]Resource, r Resource) {
+	if same, ok := set[r.Name]; ok {
+		r.Because = append(append([]int{}, same.Because...), r.Because...)
+		r.Resource = report.Merge([]report.Resource{same.Resource, r.Resource})[0]
+	}
+	set[r.Name] = r
 }
 
 // gapsOf lists what the plugin says it does not model for a proxy.
