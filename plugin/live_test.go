@@ -87,11 +87,11 @@ func TestLiveEqualsFiles(t *testing.T) {
 // TestLivePageFails: a list of which the second page fails counts as not read,
 // never as shorter; the rest is reported, and the status is 3.
 func TestLivePageFails(t *testing.T) {
-	fail := func(w http.ResponseWriter, r *http.Request, page int) bool {
+	fail := func(w http.ResponseWriter, r *http.Request, after int) bool {
 		if !strings.HasSuffix(r.URL.Path, "/services") {
 			return false
 		}
-		if page == 0 {
+		if after == 0 {
 			apistub.Reply(w, map[string]any{"apiVersion": "v1", "kind": "ServiceList", "metadata": map[string]any{"resourceVersion": "1", "continue": "1"}, "items": []any{}})
 			return true
 		}

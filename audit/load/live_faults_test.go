@@ -134,8 +134,8 @@ func TestLiveBroken(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			n := 0
-			s, stats := faulty(t, load.LiveOptions{}, func(w http.ResponseWriter, r *http.Request, page int) bool {
-				if r.URL.Path != "/api/v1/pods" || page != 1 {
+			s, stats := faulty(t, load.LiveOptions{}, func(w http.ResponseWriter, r *http.Request, after int) bool {
+				if r.URL.Path != "/api/v1/pods" || after == 0 {
 					return false
 				}
 				if n++; n > test.times {

@@ -143,7 +143,18 @@ func (l *live) pages(ctx context.Context, k liveKind, v liveVersion) (*snapshot.
 			return nil, errors.New("the API server gives the same page again")
 		}
 		options.Continue = token
+		options.Limit = l.nextPage(list)
 	}
+}
+
+// nextPage is how many objects the page after this one may have: those that are
+// left, where they are no more than a tenth over a page.
+func (l *live) nextPage(list metav1.ListInterface) int64 {
+	size := l.options.PageSize
+	if left := list.GetRemainingItemCount(); left != nil && *left > size && *left <= size+size/10 {
+		return *left
+	}
+	return size
 }
 
 func addMetadata(b *snapshot.Builder, k liveKind, obj runtime.Object) error {

@@ -126,8 +126,8 @@ func TestLiveFailures(t *testing.T) {
 		pods int
 		gap  string // "": none
 	}{
-		"page 2": {func(w http.ResponseWriter, r *http.Request, page int) bool {
-			return pods(r) && page == 1 && apistub.Refuse(w, 500, metav1.StatusReasonInternalError, "etcd is away")
+		"page 2": {func(w http.ResponseWriter, r *http.Request, after int) bool {
+			return pods(r) && after > 0 && apistub.Refuse(w, 500, metav1.StatusReasonInternalError, "etcd is away")
 		}, 0, "unread Pod: cannot list pods: etcd is away; missing: the proxies"},
 		"forbidden": {func(w http.ResponseWriter, r *http.Request, _ int) bool {
 			return pods(r) && apistub.Refuse(w, 403, metav1.StatusReasonForbidden, `User "eve" cannot list pods`)
@@ -144,15 +144,15 @@ func TestLiveFailures(t *testing.T) {
 			}
 			return pods(r)
 		}, 0, "unread Pod: cannot list pods: the API server gives the same page again"},
-		"expired once": {func(w http.ResponseWriter, r *http.Request, page int) bool {
-			if !pods(r) || page != 1 || expired {
+		"expired once": {func(w http.ResponseWriter, r *http.Request, after int) bool {
+			if !pods(r) || after == 0 || expired {
 				return false
 			}
 			expired = true
 			return apistub.Refuse(w, 410, metav1.StatusReasonExpired, "too old")
 		}, 3, ""},
-		"always expired": {func(w http.ResponseWriter, r *http.Request, page int) bool {
-			return pods(r) && page == 1 && apistub.Refuse(w, 410, metav1.StatusReasonExpired, "too old")
+		"always expired": {func(w http.ResponseWriter, r *http.Request, after int) bool {
+			return pods(r) && after > 0 && apistub.Refuse(w, 410, metav1.StatusReasonExpired, "too old")
 		}, 0, "unread Pod: cannot list pods: too old"},
 		"kind gone": {func(w http.ResponseWriter, r *http.Request, _ int) bool {
 			return strings.HasSuffix(r.URL.Path, "/sidecars") && apistub.Refuse(w, 404, metav1.StatusReasonNotFound, "no such thing")
@@ -272,6 +272,25 @@ func TestLiveOnlyNamespace(t *testing.T) {
 	for _, g := range s.Gaps {
 		if g.Kind == result.Unread {
 			t.Errorf("gap: %s", g.Text)
+		}
+	}
+}
+
+// Few objects over a last page come with the page before.
+func TestLiveLastPage(t *testing.T) {
+	for n, requests := range map[int]int{20: 2, 21: 2, 22: 3, 31: 3} {
+		var docs []string
+		for i := range n {
+			docs = append(docs, fmt.Sprintf("apiVersion: v1\nkind: Service\nmetadata: {name: s-%02d, namespace: shop}\nspec: {ports: [{port: 80}]}\n", i))
+		}
+		server, config := apistub.New(t, strings.Join(docs, "\n---\n"))
+		s, err := load.Live(t.Context(), load.LiveOptions{Config: config, QPS: 1000, Burst: 1000, PageSize: 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		lists := slices.DeleteFunc(server.Requests, func(path string) bool { return path != "/api/v1/services" })
+		if len(s.Services) != n || len(lists) != requests {
+			t.Errorf("%d services: %d read in %d requests, want %d", n, len(s.Services), len(lists), requests)
 		}
 	}
 }

@@ -22,9 +22,9 @@ import (
 // in JSON.
 type Server struct {
 	objects map[schema.GroupVersionResource][]map[string]any
-	// Fail, if set, may answer a request itself; it then returns true. page
-	// counts the pages of a list from 0.
-	Fail func(w http.ResponseWriter, r *http.Request, page int) bool
+	// Fail, if set, may answer a request itself; it then returns true. after
+	// is how many objects of a list the pages before had.
+	Fail func(w http.ResponseWriter, r *http.Request, after int) bool
 
 	mu       sync.Mutex
 	Requests []string        // paths, in order of arrival
@@ -98,8 +98,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if parts[0] == "api" {
 		parts = slices.Concat([]string{"apis", ""}, parts[1:])
 	}
-	page, _ := strconv.Atoi(r.URL.Query().Get("continue"))
-	if s.Fail != nil && s.Fail(w, r, page) {
+	after, _ := strconv.Atoi(r.URL.Query().Get("continue"))
+	if s.Fail != nil && s.Fail(w, r, after) {
 		return
 	}
 	switch {
@@ -108,7 +108,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case len(parts) == 3:
 		s.versions(w, schema.GroupVersion{Group: parts[1], Version: parts[2]})
 	default:
-		s.list(w, r, parts, page)
+		s.list(w, r, parts, after)
 	}
 }
 
@@ -159,8 +159,8 @@ func (s *Server) versions(w http.ResponseWriter, gv schema.GroupVersion) {
 	Reply(w, list)
 }
 
-// list answers a list, in pages that the continue token numbers, or a get.
-func (s *Server) list(w http.ResponseWriter, r *http.Request, parts []string, page int) {
+// list answers a list, the page after as many objects as the continue token says, or a get.
+func (s *Server) list(w http.ResponseWriter, r *http.Request, parts []string, after int) {
 	gv, rest, namespace := schema.GroupVersion{Group: parts[1], Version: parts[2]}, parts[3:], ""
 	if rest[0] == "namespaces" && len(rest) > 2 {
 		namespace, rest = rest[1], rest[2:]
@@ -187,11 +187,11 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request, parts []string, pa
 		return
 	}
 	limit, _ := strconv.Atoi(r.URL.Query().Get("limit"))
-	start := min(page*limit, len(matching))
+	start := min(after, len(matching))
 	end := min(start+limit, len(matching))
 	meta := map[string]any{"resourceVersion": "7"}
 	if end < len(matching) {
-		meta["continue"] = strconv.Itoa(page + 1)
+		meta["continue"], meta["remainingItemCount"] = strconv.Itoa(end), len(matching)-end
 	}
 	kind := builtin[gv.WithResource(rest[0])] + "List"
 	if len(objects) > 0 {
