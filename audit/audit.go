@@ -128,22 +128,19 @@ type assembly struct {
 	objects map[objectKey]uint32 // indexes in out.Objects; nil: without details
 }
 
-// add takes a projection in; ids are the reasons' numbers in the audit.
-func (a *assembly) add(view *mesh.View, p *xds.Projection, ids []result.ReasonID) {
+// add takes a projection in; number tells the audit's number of a reason of it.
+func (a *assembly) add(view *mesh.View, p *xds.Projection, number func(result.ReasonID) result.ReasonID) {
 	a.out.Gaps = append(a.out.Gaps, p.Gaps...)
 	moved := map[*result.Resource]bool{}
-	same := len(ids) == 0 || ids[0] == 0 && int(ids[len(ids)-1]) == len(ids)-1
 	renumber := func(r *result.Resources) {
-		if same {
-			return
-		}
 		for _, t := range result.Types {
 			for _, res := range *r.Of(t) {
-				if !moved[res] {
-					moved[res] = true
-					for i := range res.Because {
-						res.Because[i] = ids[res.Because[i]]
-					}
+				if moved[res] {
+					continue
+				}
+				moved[res] = true
+				for i := range res.Because {
+					res.Because[i] = number(res.Because[i])
 				}
 			}
 		}

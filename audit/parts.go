@@ -14,7 +14,7 @@ import (
 // its scopes share. mostParts bounds how often that is.
 var (
 	leastPart = 10_000
-	mostParts = 8
+	mostParts = min(runtime.GOMAXPROCS(0), 8)
 )
 
 // part is some of a view's proxies with what was computed for them.
@@ -26,9 +26,8 @@ type part struct {
 }
 
 // partsOf cuts proxies, sorted by namespace, between namespaces into parts that
-// can be computed at the same time. How many depends on the mesh alone, so that
-// the answer is the same on every machine. Where most namespaces have no Sidecar
-// there is one part: their scopes share nearly all.
+// can be computed at the same time; the answer is the same for any parts. Where
+// most namespaces have no Sidecar there is one: their scopes share nearly all.
 func partsOf(view *mesh.View, proxies []*mesh.Proxy) []*part {
 	scoped := map[string]bool{}
 	for _, cfg := range view.Sidecars {
@@ -95,16 +94,20 @@ func (p *part) compute(view *mesh.View, o *Options, progress func(done int)) {
 	p.projection = p.builder.Project(p.proxies, progress)
 }
 
-// addParts takes the parts of a view in. Equal reasons of theirs become one.
+// addParts takes the parts of a view in. Reasons are numbered as resources name
+// them, whatever the parts: equal ones become one.
 func (a *assembly) addParts(view *mesh.View, parts []*part) {
 	offset := result.ReasonID(len(a.out.Reasons))
 	all := scope.NewRecorder()
 	for _, p := range parts {
-		ids := make([]result.ReasonID, len(p.rec.Reasons()))
-		for i, reason := range p.rec.Reasons() {
-			ids[i] = offset + all.Included(reason)
-		}
-		a.add(view, p.projection, ids)
+		reasons := p.rec.Reasons()
+		known := make([]result.ReasonID, len(reasons)) // number + 1; 0: not named yet
+		a.add(view, p.projection, func(id result.ReasonID) result.ReasonID {
+			if known[id] == 0 {
+				known[id] = offset + all.Included(reasons[id]) + 1
+			}
+			return known[id] - 1
+		})
 	}
 	a.out.Reasons = append(a.out.Reasons, all.Reasons()...)
 }

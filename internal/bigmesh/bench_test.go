@@ -270,11 +270,16 @@ func BenchmarkFile(b *testing.B) {
 			b.Fatal(err)
 		}
 		stage("load")
-		complete.Apply(r, complete.Options{})
-		stage("complete")
-		snap := r.Snapshot()
-		r = nil
-		stage("snapshot")
+		var snap *snapshot.Snapshot
+		if r.Saved != nil {
+			snap = r.Saved.Snapshot
+		} else {
+			complete.Apply(r, complete.Options{})
+			stage("complete")
+			snap = r.Snapshot()
+			r = nil
+			stage("snapshot")
+		}
 		a := audited(b, snap)
 		stage("run")
 		if err := report.Scope(io.Discard, a, report.ScopeOptions{}); err != nil {

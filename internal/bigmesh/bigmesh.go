@@ -64,7 +64,6 @@ type mesh struct {
 	pods   addresses
 	ips    addresses
 	nodes  int
-	placed int      // pods so far
 	proxy  int      // of them with a sidecar, beside those of headless services
 	shared []placed // pods of the workload that the next services share
 }

@@ -63,7 +63,6 @@ func (m *mesh) pod(w *workload, i int) placed {
 	if w.role != "" {
 		inject(pod, w)
 	}
-	m.placed++
 	m.add(pod)
 	return p
 }

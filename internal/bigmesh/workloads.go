@@ -35,13 +35,18 @@ func (m *mesh) home(i int) string {
 	return m.namespace(i / max(m.Shared, 1) % max(m.Namespaces, 1))
 }
 
+// mixed is a number that depends on a service's, but not on its namespace's.
+func mixed(i int) int {
+	const odd = 2654435761
+	return int(uint32(i) * odd >> 8) //nolint:gosec // a number of a service
+}
+
 // portsOf are a service's ports: most speak HTTP, some gRPC too, some only TCP.
 func portsOf(i int) []corev1.ServicePort {
 	port := func(name string, number, target int32) corev1.ServicePort {
 		return corev1.ServicePort{Name: name, Port: number, TargetPort: intstr.FromInt32(target), Protocol: corev1.ProtocolTCP}
 	}
-	const mix = 2654435761             // so that each namespace has some of every kind
-	switch uint32(i) * mix >> 8 % 10 { //nolint:gosec // a number of a service
+	switch mixed(i) % 10 {
 	case 0:
 		return []corev1.ServicePort{port("tcp-db", 5432, 5432)}
 	case 1, 2:
@@ -66,9 +71,8 @@ func (m *mesh) service(i int) {
 	w.ports = portsOf(first)
 	if i == first {
 		n := m.Endpoints/m.Services + boolInt(i < m.Endpoints%m.Services)
-		// A workload is injected as a whole, as many as the Shape's share of proxies.
-		due := (m.placed + n) * m.Proxies / max(m.Endpoints/shared, 1)
-		if m.proxy+n <= min(due, m.Proxies) {
+		// A workload is injected as a whole: the Shape's share of them, in all namespaces.
+		if chance := mixed(i) % max(m.Endpoints/shared, 1); chance < m.Proxies && m.proxy+n <= m.Proxies {
 			w.role = "sidecar"
 			m.proxy += n
 		}
