@@ -15,7 +15,9 @@ const completeLong = `Write the input as the model reads it: with what files lea
 A repository of manifests has no cluster IPs, no Pods, no EndpointSlices and no status.
 mesh-audit completes it by one documented rule (docs/completion.md), and 'scope' marks
 what was made up as assumed. This command prints the completed objects as YAML, so that
-you can read, correct and keep exactly what was assumed.`
+you can read, correct and keep exactly what was assumed. A snapshot is refused: it was
+completed when it was saved, and has no whole objects; the gaps of 'scope' tell what was
+assumed in it.`
 
 func newCompleteCommand(g *global) *cobra.Command {
 	f := &inputFlags{whole: true}
@@ -45,7 +47,7 @@ func newCompleteCommand(g *global) *cobra.Command {
 				return err
 			}
 			if read.Saved != nil {
-				return usageError("a snapshot is completed already: complete reads manifests")
+				return usageError("-f names a snapshot: it was completed when it was saved, and has only what the model reads of each object, no YAML to print; the gaps of 'scope -f' tell what was assumed in it, and complete prints the manifests that it was made from")
 			}
 			complete.Apply(read, complete.Options{Overrides: overrides})
 			if err := complete.Write(g.streams.Out, read); err != nil {

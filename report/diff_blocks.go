@@ -221,8 +221,24 @@ func (v *diffView) inputTexts(inputs []*result.Input) []string {
 // controlled are the kinds that controllers write.
 var controlled = []string{"Pod", "ReplicaSet", "EndpointSlice", "Endpoints"}
 
-// oneSidedText tells of proxies that only one side has.
+// oneSidedText tells of proxies that only one side has, and why.
 func (v *diffView) oneSidedText(one *result.OneSided) string {
+	text := oneSidedWho(one)
+	if inputs := v.inputsOf(one); len(inputs) > 0 {
+		text += ", because " + v.because(inputs)
+	}
+	return text
+}
+
+func (v *diffView) inputsOf(one *result.OneSided) []*result.Input {
+	var inputs []*result.Input
+	for _, id := range one.Inputs {
+		inputs = append(inputs, v.inputs[id])
+	}
+	return inputs
+}
+
+func oneSidedWho(one *result.OneSided) string {
 	name := strings.Join(one.Proxies[:min(1, len(one.Proxies))], "")
 	if _, workload, ok := strings.Cut(one.Workload, "/"); ok {
 		name = workload
@@ -234,13 +250,6 @@ func (v *diffView) oneSidedText(one *result.OneSided) string {
 	text += ")"
 	if one.Left > 0 {
 		text += fmt.Sprintf(", beside %d that both sides have", one.Left)
-	}
-	var inputs []*result.Input
-	for _, id := range one.Inputs {
-		inputs = append(inputs, v.inputs[id])
-	}
-	if len(inputs) > 0 {
-		text += ", because " + v.because(inputs)
 	}
 	return text
 }

@@ -41,8 +41,15 @@ func DiffGitHub(out io.Writer, d *result.Diff, places Places) error {
 	return w.err
 }
 
+// Kinds of findings on proxies that only one side has.
+const (
+	goneProxies  result.ChangeKind = "gone"  // all of a workload
+	fewerProxies result.ChangeKind = "fewer" // others of the workload are left
+	newProxies   result.ChangeKind = "new"
+)
+
 // findingLevels are the levels of annotations that are no notices.
-var findingLevels = map[result.ChangeKind]string{unreadInput: "error", result.Lost: "warning"}
+var findingLevels = map[result.ChangeKind]string{unreadInput: "error", goneProxies: "warning", result.Lost: "warning"}
 
 func annotationPlace(s result.Source) string {
 	place := ""
@@ -68,15 +75,15 @@ func property(s string) string {
 // diffFinding is what one changed object does, of one kind of change.
 type diffFinding struct {
 	kind   result.ChangeKind
-	input  *result.Input
 	source result.Source // zero: in no file
 	title  string
 	lines  []string
 }
 
-// findingVerbs say what an input does to proxies.
-var findingVerbs = map[result.ChangeKind]string{
-	result.Lost: "is lost", lostUnused: "is lost, but unused or served otherwise,", result.Gained: "is gained", result.Moved: "moves", result.Changed: "changes", result.ResizedOnly: "has another size",
+// findingTitles say what an input does to proxies.
+var findingTitles = map[result.ChangeKind]string{
+	goneProxies: "proxies that are gone", result.Lost: "what is lost", lostUnused: "what is lost, but unused or served otherwise,", result.Gained: "what is gained",
+	result.Moved: "what moves", result.Changed: "what changes", result.ResizedOnly: "what has another size", fewerProxies: "fewer proxies of a workload", newProxies: "new proxies",
 }
 
 // Places turns the place of an object into the one that it is annotated at; the
@@ -92,38 +99,69 @@ func (p Places) of(s result.Source, gone bool) result.Source {
 }
 
 // diffFindings are what could not be read, and what each changed object does, by
-// kind of change and in the order of the report.
+// kind of change and in the order of the report; a workload that loses all its
+// proxies comes before what others lose.
 func diffFindings(d *result.Diff, places Places) []diffFinding {
-	type key struct {
-		kind  result.ChangeKind
-		input string
+	f := &findings{view: viewOf(d), places: places, index: map[findingKey]int{}, list: unreadFindings(d, places)}
+	f.oneSided(goneProxies, d.Gone, func(one *result.OneSided) bool { return one.Left == 0 })
+	for _, b := range f.view.blocks() {
+		var lines []string
+		for _, r := range b.rows() {
+			line := r.sums() + " of " + r.subjects(diffSubjects)
+			if r.sees != "" {
+				line += "; callers see " + r.sees
+			}
+			lines = append(lines, line+" ("+f.view.who(b.audience, diffSubjects)+")")
+		}
+		f.add(b.kind, b.inputs, lines...)
 	}
-	v := viewOf(d)
-	index := map[key]int{}
-	out := unreadFindings(d, places)
-	for _, b := range v.blocks() {
-		for _, in := range b.inputs {
-			k := key{b.kind, in.ID}
-			var lines []string
-			for _, r := range b.rows() {
-				line := r.sums() + " of " + r.subjects(diffSubjects)
-				if r.sees != "" {
-					line += "; callers see " + r.sees
-				}
-				lines = append(lines, line+" ("+v.who(b.audience, diffSubjects)+")")
-			}
-			if i, ok := index[k]; ok {
-				out[i].lines = append(out[i].lines, lines...)
-				continue
-			}
-			index[k] = len(out)
-			out = append(out, diffFinding{
-				kind: b.kind, input: in, source: places.of(in.Ref().Source, in.Head.IsZero()), lines: lines,
-				title: fmt.Sprintf("mesh-audit: what %s by this change of %s", findingVerbs[b.kind], cleanName(in)),
-			})
+	f.oneSided(fewerProxies, d.Gone, func(one *result.OneSided) bool { return one.Left > 0 })
+	f.oneSided(newProxies, d.New, func(*result.OneSided) bool { return true })
+	return f.list
+}
+
+type findingKey struct {
+	kind  result.ChangeKind
+	input string
+}
+
+type findings struct {
+	view   *diffView
+	places Places
+	index  map[findingKey]int
+	list   []diffFinding
+}
+
+// add notes lines for each of the inputs; where none is known, for no place.
+func (f *findings) add(kind result.ChangeKind, inputs []*result.Input, lines ...string) {
+	if len(inputs) == 0 {
+		inputs = []*result.Input{{}}
+	}
+	for _, in := range inputs {
+		k := findingKey{kind, in.ID}
+		if i, ok := f.index[k]; ok {
+			f.list[i].lines = append(f.list[i].lines, lines...)
+			continue
+		}
+		f.index[k] = len(f.list)
+		by := "by this change of " + cleanName(in)
+		if in.ID == "" {
+			by = "(cause not known)"
+		}
+		f.list = append(f.list, diffFinding{
+			kind: kind, source: f.places.of(in.Ref().Source, in.Head.IsZero()), lines: lines,
+			title: fmt.Sprintf("mesh-audit: %s %s", findingTitles[kind], by),
+		})
+	}
+}
+
+// oneSided notes the proxies that only one side has, of which is holds.
+func (f *findings) oneSided(kind result.ChangeKind, list []result.OneSided, is func(*result.OneSided) bool) {
+	for i := range list {
+		if is(&list[i]) {
+			f.add(kind, f.view.inputsOf(&list[i]), oneSidedWho(&list[i]))
 		}
 	}
-	return out
 }
 
 func cleanName(in *result.Input) string {

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/owenrumney/go-sarif/v3/pkg/report/v210/sarif"
@@ -14,12 +15,15 @@ import (
 // sarifRules are the kinds of changes as SARIF rules.
 var sarifRules = map[result.ChangeKind]struct{ id, level, text string }{
 	unreadInput:        {"mesh-diff/unread", "error", "Input that the answer needs could not be read"},
+	goneProxies:        {"mesh-diff/gone", "warning", "A workload loses all its proxies"},
 	result.Lost:        {"mesh-diff/lost", "warning", "Proxies lose a resource, or a part of one"},
 	lostUnused:         {"mesh-diff/lost-unused", "note", "Proxies lose what is unused or served otherwise"},
 	result.Gained:      {"mesh-diff/gained", "note", "Proxies gain a resource, or a part of one"},
 	result.Moved:       {"mesh-diff/moved", "note", "A resource or part goes under another name"},
 	result.Changed:     {"mesh-diff/changed", "note", "A resource or part has another content"},
 	result.ResizedOnly: {"mesh-diff/resized", "note", "A resource carries other amounts of the same"},
+	fewerProxies:       {"mesh-diff/fewer", "note", "A workload has fewer proxies"},
+	newProxies:         {"mesh-diff/new", "note", "There are new proxies"},
 }
 
 const projectURI = "https://github.com/mesh-audit/mesh-audit"
@@ -30,7 +34,7 @@ const projectURI = "https://github.com/mesh-audit/mesh-audit"
 func DiffSARIF(out io.Writer, d *result.Diff, version string, places Places) error {
 	run := sarif.NewRunWithInformationURI("mesh-audit", projectURI)
 	run.Tool.Driver.WithVersion(version)
-	for _, kind := range append([]result.ChangeKind{unreadInput}, blockKinds...) {
+	for _, kind := range slices.Concat([]result.ChangeKind{unreadInput, goneProxies}, blockKinds, []result.ChangeKind{fewerProxies, newProxies}) {
 		rule := sarifRules[kind]
 		run.AddRule(rule.id).WithDescription(rule.text)
 	}

@@ -52,6 +52,7 @@ type side struct {
 	groups   map[string]*result.Group
 	services map[string][]*result.Service // by host
 	byRef    map[object]*result.Service
+	names    fileNames // made when first asked for
 }
 
 func newSide(a *result.Audit) *side {

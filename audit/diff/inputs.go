@@ -60,7 +60,7 @@ func (c *comparer) readInputs() {
 		is := &c.head.Objects[i]
 		key := objectOf(is.Ref)
 		switch was := before[key]; {
-		case was == nil && lacks(c.base.Audit, is):
+		case was == nil && c.lacks(c.base, is):
 			note(result.InputUnread, nil, is)
 		case was == nil:
 			note("added", nil, is)
@@ -70,7 +70,7 @@ func (c *comparer) readInputs() {
 		delete(before, key)
 	}
 	for _, was := range before {
-		if lacks(c.head.Audit, was) {
+		if c.lacks(c.head, was) {
 			note(result.InputUnread, was, nil)
 		} else {
 			note("removed", was, nil)
