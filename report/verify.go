@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -24,6 +25,7 @@ const (
 	equalRows       = 20 // proxies that are equal
 	detailedProxies = 5  // proxies that differ, with what differs
 	detailedRows    = 50 // differences of one of them
+	unreadReasons   = 5  // reasons why proxies could not be read
 )
 
 // Verify writes which proxies are as predicted, and for the others what is not.
@@ -53,7 +55,7 @@ func Verify(out io.Writer, v *result.Verification, o VerifyOptions) error {
 	if left > 0 {
 		w.linef("… and %d more that are equal (--all shows them)", left)
 	}
-	unreadProxies(w, v)
+	unreadProxies(w, v, o)
 	shown := 0
 	for i := range v.Proxies {
 		p := &v.Proxies[i]
@@ -72,30 +74,53 @@ func Verify(out io.Writer, v *result.Verification, o VerifyOptions) error {
 	return w.err
 }
 
-// unreadProxies says for which proxies the actual config could not be read, each
-// reason once.
-func unreadProxies(w *errWriter, v *result.Verification) {
-	names := map[string][]string{}
-	var reasons []string
+// unreadProxies says for which proxies the actual config could not be read: a
+// line for each, or, on the first screen, for each reason.
+func unreadProxies(w *errWriter, v *result.Verification, o VerifyOptions) {
+	more := map[string]int{}
+	var lines []*result.Verified
 	for i := range v.Proxies {
 		p := &v.Proxies[i]
 		if p.Unread == "" {
 			continue
 		}
-		if names[p.Unread] == nil {
-			reasons = append(reasons, p.Unread)
+		reason := unreadReason(p)
+		if _, said := more[reason]; said && !o.All {
+			more[reason]++
+			continue
 		}
-		names[p.Unread] = append(names[p.Unread], p.Namespace+"/"+p.Name)
+		more[reason] = 0
+		lines = append(lines, p)
 	}
-	for _, reason := range reasons {
-		whose := names[reason]
-		text := whose[0]
-		if rest := len(whose) - 1; rest > 0 {
-			text += fmt.Sprintf(" and %d more", rest)
-		}
+	if len(lines) > 0 {
 		w.linef("")
-		w.linef("%s", w.unread.Sprint(Clean("not read: "+reason+" ("+text+")")))
 	}
+	left := 0
+	for i, p := range lines {
+		others := more[unreadReason(p)]
+		if i >= unreadReasons && !o.All {
+			left += 1 + others
+			continue
+		}
+		text := p.Namespace + "/" + p.Name
+		if others > 0 {
+			text += fmt.Sprintf(" and %d more", others)
+		}
+		w.linef("%s", w.unread.Sprint(Clean("not read: "+p.Unread+" ("+text+")")))
+	}
+	if left > 0 {
+		w.linef("… and %s more that could not be read, for other reasons (--all shows them)", count(left, "proxy", "proxies"))
+	}
+}
+
+// ownIDs are what in a reason is of one pod or connection only: hashes and UIDs.
+var ownIDs = regexp.MustCompile(`[0-9a-f]{8,}(-[0-9a-f]{4,})*`)
+
+// unreadReason is why a proxy could not be read, in words that are the same for
+// another proxy with the same trouble.
+func unreadReason(p *result.Verified) string {
+	text := strings.NewReplacer(p.Namespace+"/"+p.Name, "POD", p.Name, "POD", `namespace "`+p.Namespace+`"`, "NAMESPACE").Replace(p.Unread)
+	return ownIDs.ReplaceAllString(text, "ID")
 }
 
 func unreadText(n int) string {
