@@ -151,3 +151,46 @@ func TestSharedMeshConfigMissing(t *testing.T) {
 		t.Errorf("no gap tells: %v", m.Gaps)
 	}
 }
+
+// Of two mesh configs istiod leaves out the one that it refuses, and goes by the
+// other (Istio pkg/config/mesh/meshwatcher/collection.go).
+func TestSharedMeshConfigRefused(t *testing.T) {
+	texts := map[bool]string{
+		false: "    rootNamespace: SOURCE\n    trustDomain: SOURCE\n",
+		true:  "    rootNamespace: SOURCE\n    accessLogEncoding: XML\n",
+	}
+	configMap := func(name, source string, refused bool) string {
+		return "\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + name + ", namespace: istio-system}\ndata:\n  mesh: |\n" +
+			strings.ReplaceAll(texts[refused], "SOURCE", source)
+	}
+	for name, test := range map[string]struct {
+		shared, own bool // is refused
+		root, trust string
+		gaps        []string
+	}{
+		"the shared one": {shared: true, root: "own", trust: "own", gaps: []string{"all"}},
+		"its own":        {own: true, root: "shared", trust: "shared", gaps: []string{"istio"}},
+		"both":           {shared: true, own: true, root: "istio-system", trust: "cluster.local", gaps: []string{"all", "istio"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := mesh.New(read(t, sharing+configMap("all", "shared", test.shared)+configMap("istio", "own", test.own)))
+			if cfg := m.Views[0].Config; cfg.GetRootNamespace() != test.root || cfg.GetTrustDomain() != test.trust {
+				t.Errorf("root namespace %q, trust domain %q", cfg.GetRootNamespace(), cfg.GetTrustDomain())
+			}
+			var gaps []string
+			for _, g := range m.Gaps {
+				if g.Kind != result.Unread {
+					continue
+				}
+				gaps = append(gaps, g.Object.Name)
+				if !strings.HasPrefix(g.Text, `mesh config: accessLogEncoding: "XML" is none of TEXT, JSON; istiod refuses the whole of it, and goes by the other of its two ConfigMaps`) {
+					t.Errorf("%s: %s", g.Object.Name, g.Text)
+				}
+			}
+			slices.Sort(gaps)
+			if diff := cmp.Diff(test.gaps, gaps); diff != "" {
+				t.Errorf("refused (-want +got):\n%s", diff)
+			}
+		})
+	}
+}

@@ -17,25 +17,38 @@ func (v *View) settings(snap *snapshot.Snapshot, g *gaps) {
 	v.Config = DefaultMeshConfig()
 	v.Networks = &meshconfig.MeshNetworks{}
 	networks := false
+	instead := keptConfig
+	if v.sharesConfig() {
+		instead = otherConfig
+	}
 	for _, source := range v.configSources(snap, g) {
 		if text, has := source.Data["mesh"]; has {
-			v.applyConfig(configText{"mesh config", text, source.Ref(), source.MeshLine}, g)
+			v.applyConfig(configText{"mesh config", text, source.Ref(), source.MeshLine, instead}, g)
 		}
 		if text, has := source.Data["meshNetworks"]; has && !networks {
 			networks = true
-			v.readNetworks(configText{"meshNetworks", text, source.Ref(), source.NetworksLine}, g)
+			v.readNetworks(configText{"meshNetworks", text, source.Ref(), source.NetworksLine, keptConfig}, g)
 		}
 	}
 	v.Config = known(v.Version, v.Config)
 	v.RootNamespace = v.Config.GetRootNamespace()
 }
 
+// What istiod has in place of a text that it refuses.
+const (
+	keptConfig  = "keeps what it had before or its defaults, which are taken here"
+	otherConfig = "goes by the other of its two ConfigMaps (SHARED_MESH_CONFIG names one), on its defaults, as is done here"
+)
+
+// sharesConfig: istiod reads its mesh config from two places.
+func (v *View) sharesConfig() bool { return v.Istiod != nil && v.Istiod.SharedMeshConfig() != "" }
+
 // configSources are the ConfigMap that istiod shares with others, and its own:
 // "istio", or "istio-<revision>" (Istio pilot/pkg/bootstrap/mesh.go). The mesh
 // config that the user gave stands in place of its own.
 func (v *View) configSources(snap *snapshot.Snapshot, g *gaps) []*snapshot.ConfigMap {
 	var sources []*snapshot.ConfigMap
-	if v.Istiod != nil && v.Istiod.SharedMeshConfig() != "" {
+	if v.sharesConfig() {
 		name := v.Istiod.SharedMeshConfig()
 		if cm := v.configMap(snap, name); cm != nil {
 			sources = append(sources, cm)
@@ -111,7 +124,8 @@ func (v *View) readNetworks(t configText, g *gaps) {
 type configText struct {
 	what, text string
 	object     result.Ref
-	line       int // of the object's file, at which the text begins; 0: not known line by line
+	line       int    // of the object's file, at which the text begins; 0: not known line by line
+	instead    string // what istiod does when it refuses the text
 }
 
 // unknown notes the fields that this build's API does not have.
@@ -125,7 +139,7 @@ func (t configText) unknown(g *gaps, paths []string) {
 func (t configText) refused(g *gaps, problems []validation.Problem) {
 	for _, p := range problems {
 		g.add(result.Gap{Kind: result.Unread, Object: t.ref(p.Field), All: true, Text: t.what + ": " + p.String() +
-			"; istiod refuses the whole of it, and keeps what it had before or its defaults, which are taken here"})
+			"; istiod refuses the whole of it, and " + t.instead})
 	}
 }
 
