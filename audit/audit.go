@@ -47,7 +47,7 @@ func (s *Selection) selects(p *mesh.Proxy) bool {
 	return (s.Namespace == "" || p.Namespace == s.Namespace) &&
 		(s.Pod == "" || p.Name == s.Pod) &&
 		(s.Workload == "" || p.Workload == s.Workload) &&
-		(s.Labels == nil || s.Labels(p.Labels))
+		(s.Labels == nil || s.Labels(p.Labels.Map()))
 }
 
 // Run answers for the snapshot's proxies. It fails only if an input object

@@ -63,11 +63,15 @@ func project(view *mesh.View, proxies []*mesh.Proxy, o *Options, progress func(d
 	var lock sync.Mutex
 	done := 0
 	for _, p := range parts {
+		p.prepare(view, o)
+		p.builder.ShareWith(parts[0].builder)
+	}
+	for _, p := range parts {
 		free <- struct{}{}
 		group.Go(func() {
 			defer func() { <-free }()
 			finished := 0
-			p.compute(view, o, func(n int) {
+			p.projection = p.builder.Project(p.proxies, func(n int) {
 				lock.Lock()
 				defer lock.Unlock()
 				done += n - finished
@@ -82,7 +86,7 @@ func project(view *mesh.View, proxies []*mesh.Proxy, o *Options, progress func(d
 	return parts
 }
 
-func (p *part) compute(view *mesh.View, o *Options, progress func(done int)) {
+func (p *part) prepare(view *mesh.View, o *Options) {
 	p.rec = scope.NewRecorder()
 	p.builder = xds.New(view, scope.NewScoper(view, p.rec), p.rec)
 	if o.Details {
@@ -91,7 +95,6 @@ func (p *part) compute(view *mesh.View, o *Options, progress func(done int)) {
 	if o.Brief {
 		p.builder.Brief()
 	}
-	p.projection = p.builder.Project(p.proxies, progress)
 }
 
 // addParts takes the parts of a view in. Reasons are numbered as resources name

@@ -149,7 +149,7 @@ spec: {mtls: {mode: DISABLE}}
 		{"a", x, 9090, mesh.MTLSPermissive}, {"b", x, 80, mesh.MTLSDisable}, {"c", nil, 80, mesh.MTLSStrict},
 		{"istio-system", nil, 80, mesh.MTLSStrict},
 	} {
-		if got := v.MTLSMode(c.namespace, c.labels, c.port); got != c.want {
+		if got := v.MTLSMode(c.namespace, mesh.LabelsOf(c.labels), c.port); got != c.want {
 			t.Errorf("%s %v %d: mode %d, want %d", c.namespace, c.labels, c.port, got, c.want)
 		}
 	}

@@ -91,7 +91,7 @@ func (v *View) withholdHidden(rows map[HostNamespace][]Endpoint) {
 			continue
 		}
 		selected := v.Flags.K8sSelectWorkloadEntries && slices.ContainsFunc(v.work.instances, func(w *workloadInstance) bool {
-			return w.kind == workloadKindEntry && !w.onlyDNS && w.namespace == s.Namespace && selects(s.Selector, w.row.Labels)
+			return w.kind == workloadKindEntry && !w.onlyDNS && w.namespace == s.Namespace && w.row.Labels.selectedBy(s.Selector)
 		})
 		if !selected {
 			v.work.withheld[key] = rows[key]
@@ -144,7 +144,7 @@ func (v *View) portRows(slice *snapshot.EndpointSlice, pod *snapshot.Pod, addres
 	if backend.Network == "" {
 		if network := v.network(address, nil); network != "" {
 			located := *backend
-			located.Network, located.Labels = network, augmented(backend.Labels, "", "", "", network)
+			located.Network, located.Labels = network, v.at(backend.Labels, place{network: network})
 			backend = &located
 		}
 	}

@@ -89,8 +89,8 @@ endpoints: [{addresses: [10.9.0.3], conditions: {ready: true}}]
 		t.Errorf("rows (-want +got):\n%s", diff)
 	}
 	pod := v.Endpoints.Of("b.a.svc.cluster.local", "a")[0]
-	if pod.Identity != "spiffe://cluster.local/ns/a/sa/b" || pod.Labels["topology.istio.io/cluster"] != "Kubernetes" ||
-		pod.Labels["kubernetes.io/hostname"] != "n1" || pod.Labels["topology.kubernetes.io/zone"] != "z1" || pod.Labels["app"] != "b" {
+	if pod.Identity != "spiffe://cluster.local/ns/a/sa/b" || pod.Labels.Get("topology.istio.io/cluster") != "Kubernetes" ||
+		pod.Labels.Get("kubernetes.io/hostname") != "n1" || pod.Labels.Get("topology.kubernetes.io/zone") != "z1" || pod.Labels.Get("app") != "b" {
 		t.Errorf("row of the pod: %+v", pod)
 	}
 }

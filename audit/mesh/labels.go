@@ -24,16 +24,18 @@ const (
 
 // CanonicalService is the canonical name and revision that workload labels give
 // (Istio pkg/kube/labels).
-func CanonicalService(labels map[string]string, workload string) (name, revision string) {
+func CanonicalService(labels Labels, workload string) (name, revision string) {
 	name, revision = workload, "latest"
-	for _, key := range []string{"app", "app.kubernetes.io/name", canonicalNameLabel} {
-		if value, found := labels[key]; found {
+	for _, key := range []string{canonicalNameLabel, "app.kubernetes.io/name", "app"} {
+		if value, found := labels.Lookup(key); found {
 			name = value
+			break
 		}
 	}
-	for _, key := range []string{"version", "app.kubernetes.io/version", canonicalRevisionLabel} {
-		if value, found := labels[key]; found {
+	for _, key := range []string{canonicalRevisionLabel, "app.kubernetes.io/version", "version"} {
+		if value, found := labels.Lookup(key); found {
 			revision = value
+			break
 		}
 	}
 	return name, revision
@@ -55,27 +57,6 @@ func selects(selector, labels map[string]string) bool {
 	return len(selector) > 0 && LabelsSubset(selector, labels)
 }
 
-// augmented copies labels and adds what istiod knows of the place (Istio
-// pilot/pkg/serviceregistry/util/label AugmentLabels).
-func augmented(labels map[string]string, cluster, locality, node, network string) map[string]string {
-	out := make(map[string]string, len(labels)+6)
-	for key, value := range labels {
-		out[key] = value
-	}
-	region, zone, subzone := splitLocality(locality)
-	for _, row := range [][2]string{
-		{regionLabel, region}, {zoneLabel, zone}, {subzoneLabel, subzone}, {clusterLabel, cluster}, {hostnameLabel, node},
-	} {
-		if row[1] != "" {
-			out[row[0]] = row[1]
-		}
-	}
-	if network != "" && out[networkLabel] == "" {
-		out[networkLabel] = network
-	}
-	return out
-}
-
 func splitLocality(locality string) (region, zone, subzone string) {
 	parts := strings.SplitN(locality, "/", 4)
 	region = parts[0]
@@ -90,10 +71,10 @@ func splitLocality(locality string) (region, zone, subzone string) {
 
 // labelledLocality is the locality of the locality labels, in which "." stands
 // for "/" unless the label has slashes (Istio pkg/model/proxy.go).
-func (v *View) labelledLocality(labels map[string]string) string {
-	value, found := labels[topologyLocalityLabel]
+func (v *View) labelledLocality(labels Labels) string {
+	value, found := labels.Lookup(topologyLocalityLabel)
 	if !found || !v.Behaviours.LocalityLabel {
-		value = labels[oldLocalityLabel]
+		value = labels.Get(oldLocalityLabel)
 	}
 	if !strings.Contains(value, "/") {
 		return strings.ReplaceAll(value, ".", "/")
@@ -104,7 +85,7 @@ func (v *View) labelledLocality(labels map[string]string) string {
 // podLocality is the label's locality, else that of the pod's node (Istio
 // pilot/pkg/serviceregistry/kube/controller/controller.go getPodLocality).
 func (v *View) podLocality(pod *snapshot.Pod) string {
-	if locality := v.labelledLocality(pod.Labels); locality != "" {
+	if locality := v.labelledLocality(LabelsOf(pod.Labels)); locality != "" {
 		return locality
 	}
 	node := v.Nodes[pod.Node]

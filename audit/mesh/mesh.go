@@ -16,6 +16,7 @@ type working struct {
 	withheld  map[HostNamespace][]Endpoint // rows that istiod knows and does not send
 	// proxyConfigs are effective ProxyConfigs by the texts that they come from.
 	proxyConfigs map[string]*meshconfig.ProxyConfig
+	places       map[place]map[string]string // topology labels
 }
 
 // New makes the views of a snapshot: what each istiod of it sees.
@@ -40,7 +41,10 @@ func New(snap *snapshot.Snapshot) *Mesh {
 
 // build fills all of a view but its proxies.
 func (v *View) build(snap *snapshot.Snapshot, g *gaps) {
-	v.work = &working{entries: map[string][]entryTarget{}, withheld: map[HostNamespace][]Endpoint{}, proxyConfigs: map[string]*meshconfig.ProxyConfig{}}
+	v.work = &working{
+		entries: map[string][]entryTarget{}, withheld: map[HostNamespace][]Endpoint{},
+		proxyConfigs: map[string]*meshconfig.ProxyConfig{}, places: map[place]map[string]string{},
+	}
 	v.settings(snap, g)
 	v.selectNamespaces(snap, g)
 	v.registry(snap)

@@ -1,6 +1,7 @@
 package mesh
 
 import (
+	"maps"
 	"strconv"
 	"strings"
 
@@ -78,29 +79,27 @@ func (v *View) interception(p *Proxy, written string) string {
 // place sets labels and locality: those of the registry if istiod sees the pod,
 // else those that the agent reports (Istio pilot/pkg/xds/ads.go setTopologyLabels).
 func (v *View) place(p *Proxy) {
-	labels := map[string]string{}
+	var labels Labels
 	if v.pods.byKey[podKey{p.Namespace, p.Name}] != nil {
 		backend := v.podBackend(p.Pod)
 		if p.Node == backend.Node && p.Cluster == v.Cluster && (p.Network == "" || backend.Network != "") {
 			p.Labels, p.Locality = backend.Labels, v.localityOf(backend.Labels)
 			return
 		}
-		labels = augmented(p.Pod.Labels, v.Cluster, backend.Locality, p.Node, backend.Network)
+		labels = v.at(LabelsOf(p.Pod.Labels), place{v.Cluster, backend.Locality, p.Node, backend.Network})
 	} else {
-		for key, value := range p.Pod.Labels {
-			if key != "pod-template-hash" {
-				labels[key] = value
-			}
-		}
+		own := maps.Clone(p.Pod.Labels)
+		delete(own, "pod-template-hash")
+		labels = LabelsOf(own)
 	}
 	p.Locality = v.localityOf(labels)
-	p.Labels = augmented(labels, p.Cluster, p.Locality, p.Node, p.Network)
+	p.Labels = v.at(labels, place{p.Cluster, p.Locality, p.Node, p.Network})
 }
 
 // localityOf is "region/zone/subzone" of topology labels, else of a locality
 // label, without empty ends.
-func (v *View) localityOf(labels map[string]string) string {
-	region, zone, subzone := labels[regionLabel], labels[zoneLabel], labels[subzoneLabel]
+func (v *View) localityOf(labels Labels) string {
+	region, zone, subzone := labels.Get(regionLabel), labels.Get(zoneLabel), labels.Get(subzoneLabel)
 	if region == "" && zone == "" && subzone == "" {
 		region, zone, subzone = splitLocality(v.labelledLocality(labels))
 	}

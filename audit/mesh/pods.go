@@ -65,8 +65,8 @@ func (v *View) podBackend(pod *snapshot.Pod) *Backend {
 		}
 	}
 	row.Network = v.network(ip, labels)
-	row.Labels = augmented(labels, v.Cluster, row.Locality, row.Node, row.Network)
-	row.Network = row.Labels[networkLabel]
+	row.Labels = v.at(LabelsOf(labels), place{v.Cluster, row.Locality, row.Node, row.Network})
+	row.Network = row.Labels.Get(networkLabel)
 	v.pods.backends[pod] = row
 	return row
 }

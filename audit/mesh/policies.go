@@ -127,7 +127,7 @@ func (w WorkloadMTLS) At(port int) MTLSMode {
 // WorkloadMTLS merges the PeerAuthentications of a workload: mesh, namespace,
 // workload and port, the oldest of each (Istio pilot/pkg/security/authn
 // ComposePeerAuthentication). Ports are sorted.
-func (v *View) WorkloadMTLS(namespace string, labels map[string]string) WorkloadMTLS {
+func (v *View) WorkloadMTLS(namespace string, labels Labels) WorkloadMTLS {
 	out := WorkloadMTLS{Mode: orPermissive(v.peers.mesh)}
 	var workload *security.PeerAuthentication
 	for _, policy := range v.peers.byNamespace[namespace] {
@@ -137,7 +137,7 @@ func (v *View) WorkloadMTLS(namespace string, labels map[string]string) Workload
 			if mode := mtlsMode(policy.Spec.GetMtls()); mode != MTLSUnset {
 				out.Mode = mode
 			}
-		case workload == nil && LabelsSubset(policy.Spec.GetSelector().GetMatchLabels(), labels):
+		case workload == nil && labels.Include(policy.Spec.GetSelector().GetMatchLabels()):
 			workload = policy.Spec
 		}
 	}
@@ -160,7 +160,7 @@ func (v *View) WorkloadMTLS(namespace string, labels map[string]string) Workload
 
 // PeerAuthentications are those that WorkloadMTLS merges for a workload: the
 // mesh's, its namespace's and its own.
-func (v *View) PeerAuthentications(namespace string, labels map[string]string) []*snapshot.Config[*security.PeerAuthentication] {
+func (v *View) PeerAuthentications(namespace string, labels Labels) []*snapshot.Config[*security.PeerAuthentication] {
 	var out []*snapshot.Config[*security.PeerAuthentication]
 	for _, policy := range v.peers.byNamespace[v.RootNamespace] {
 		if !hasSelector(policy.Spec) {
@@ -175,7 +175,7 @@ func (v *View) PeerAuthentications(namespace string, labels map[string]string) [
 		switch {
 		case !hasSelector(policy.Spec):
 			out = append(out, policy)
-		case !own && LabelsSubset(policy.Spec.GetSelector().GetMatchLabels(), labels):
+		case !own && labels.Include(policy.Spec.GetSelector().GetMatchLabels()):
 			own = true
 			out = append(out, policy)
 		}
@@ -185,7 +185,7 @@ func (v *View) PeerAuthentications(namespace string, labels map[string]string) [
 
 // MTLSMode is the mode of a workload's port (IN-5); port 0 asks for the workload
 // as a whole. Never MTLSUnset.
-func (v *View) MTLSMode(namespace string, labels map[string]string, port int) MTLSMode {
+func (v *View) MTLSMode(namespace string, labels Labels, port int) MTLSMode {
 	return v.WorkloadMTLS(namespace, labels).At(port)
 }
 

@@ -143,7 +143,7 @@ spec: {environmentVariables: {ISTIO_META_B: root}}
 		"app": "p", "version": "v1", "topology.kubernetes.io/region": "r1", "topology.kubernetes.io/zone": "z1",
 		"topology.istio.io/cluster": "Kubernetes", "kubernetes.io/hostname": "n1",
 	}
-	if diff := cmp.Diff(wantLabels, p.Labels); diff != "" {
+	if diff := cmp.Diff(wantLabels, p.Labels.Map()); diff != "" {
 		t.Errorf("labels (-want +got):\n%s", diff)
 	}
 }

@@ -22,7 +22,7 @@ func (p *Proxy) ServiceCluster() string {
 		return name
 	}
 	for _, label := range []string{"app", "app.kubernetes.io/name", "service.istio.io/canonical-name"} {
-		if app, ok := p.Labels[label]; ok {
+		if app, ok := p.Labels.Lookup(label); ok {
 			return app + "." + p.Namespace
 		}
 	}
@@ -51,7 +51,7 @@ func (p *Proxy) OpenTelemetryName() string {
 			return name
 		}
 	}
-	for _, name := range []string{p.Labels["app.kubernetes.io/instance"], p.Labels["app.kubernetes.io/name"], p.WorkloadName, p.Name} {
+	for _, name := range []string{p.Labels.Get("app.kubernetes.io/instance"), p.Labels.Get("app.kubernetes.io/name"), p.WorkloadName, p.Name} {
 		if name != "" {
 			return name
 		}

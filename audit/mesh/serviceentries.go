@@ -151,6 +151,6 @@ func withCanonicalLabels(name string, labels map[string]string) map[string]strin
 	for key, value := range labels {
 		out[key] = value
 	}
-	out[canonicalNameLabel], out[canonicalRevisionLabel] = CanonicalService(labels, name)
+	out[canonicalNameLabel], out[canonicalRevisionLabel] = CanonicalService(LabelsOf(labels), name)
 	return out
 }

@@ -61,7 +61,7 @@ func (v *View) entryRows(s *Service, workloads []*workloadInstance) []Endpoint {
 	if selector := spec.GetWorkloadSelector(); selector != nil {
 		var out []Endpoint
 		for _, w := range workloads {
-			if LabelsSubset(selector.GetLabels(), w.row.Labels) && (!w.onlyDNS || s.resolvesByDNS()) {
+			if w.row.Labels.Include(selector.GetLabels()) && (!w.onlyDNS || s.resolvesByDNS()) {
 				out = append(out, instanceRows(w, ports)...)
 			}
 		}

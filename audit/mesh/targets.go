@@ -126,7 +126,7 @@ func instanceFor(p *Proxy, index *targetIndex) *workloadInstance {
 func workloadEntryTargets(w *workloadInstance, index *targetIndex) []ServiceTarget {
 	var out []ServiceTarget
 	for _, s := range index.services[w.namespace] {
-		if s.Resolution != ClientSideLB || !selects(s.Selector, w.row.Labels) {
+		if s.Resolution != ClientSideLB || !w.row.Labels.selectedBy(s.Selector) {
 			continue
 		}
 		for i := range s.Ports {

@@ -177,8 +177,8 @@ type Endpoint struct {
 // Backend is the workload behind endpoints: a pod, a WorkloadEntry, an address
 // that nothing is known of.
 type Backend struct {
-	Labels    map[string]string // workload labels and istiod's topology labels (EDS-3)
-	Locality  string            // "region/zone/subzone"; "" if unknown
+	Labels    Labels // the workload's and istiod's topology labels (EDS-3)
+	Locality  string // "region/zone/subzone"; "" if unknown
 	Network   string
 	Cluster   string
 	Node      string
@@ -244,7 +244,7 @@ type Proxy struct {
 	Kind                             ProxyKind
 	Namespace                        string
 	Name                             string
-	Labels                           map[string]string // the pod's, as istiod knows them (SC-3)
+	Labels                           Labels // the pod's, as istiod knows them (SC-3)
 	IPs                              []string
 	IPv4, IPv6                       bool    // address families of IPs
 	Version                          Version // the proxy's own; falls back to istiod's

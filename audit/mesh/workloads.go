@@ -85,13 +85,13 @@ func (v *View) entryInstance(entry *networking.WorkloadEntry, m *snapshot.Meta, 
 	address := entry.GetAddress()
 	locality := entry.GetLocality()
 	if locality == "" {
-		locality = v.labelledLocality(labels)
+		locality = v.labelledLocality(LabelsOf(labels))
 	}
 	network := firstNonEmpty(entry.GetNetwork(), labels[networkLabel])
 	backend := &Backend{
 		Locality: locality, Network: entry.GetNetwork(), Cluster: v.Cluster,
 		Weight: entry.GetWeight(), Namespace: m.Namespace, Workload: m.Name, TLSMode: tlsDisabled,
-		Labels: augmented(labels, v.Cluster, locality, "", network),
+		Labels: v.at(LabelsOf(labels), place{cluster: v.Cluster, locality: locality, network: network}),
 	}
 	if name, found := m.Labels[workloadNameLabel]; found {
 		backend.Workload = name
@@ -144,7 +144,7 @@ func (v *View) addSelectedEntries(rows map[HostNamespace][]Endpoint, workloads [
 		key := HostNamespace{s.Host, s.Namespace}
 		for i := range s.Ports {
 			for _, w := range byNamespace[s.Namespace] {
-				if !selects(s.Selector, w.row.Labels) {
+				if !w.row.Labels.selectedBy(s.Selector) {
 					continue
 				}
 				if row, ok := selectedEntry(s, s.Port(s.Ports[i].Number), w); ok {

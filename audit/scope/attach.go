@@ -45,10 +45,10 @@ func targetRefs(policy targetable) []*v1beta1.PolicyTargetReference {
 // selects the proxy: by targetRefs to its Gateway, if it is one of the Gateway
 // API's, else by labels (Istio pilot/pkg/model/policyattachment.go).
 func attaches(policy targetable, namespace string, p *mesh.Proxy) bool {
-	gateway, isGatewayAPI := p.Labels[gatewayNameLabel]
+	gateway, isGatewayAPI := p.Labels.Lookup(gatewayNameLabel)
 	refs := targetRefs(policy)
 	if len(refs) == 0 {
-		return mesh.LabelsSubset(policy.GetSelector().GetMatchLabels(), p.Labels)
+		return p.Labels.Include(policy.GetSelector().GetMatchLabels())
 	}
 	if !isGatewayAPI || namespace != p.Namespace {
 		return false

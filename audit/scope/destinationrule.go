@@ -85,7 +85,7 @@ func (s *Scoper) selectRules(ns string, services []*Service) map[string]foundRul
 // none, or the scope has no service of the host name.
 func (s *Scope) DestinationRule(svc *mesh.Service, p *mesh.Proxy) *DestinationRule {
 	return s.ruleFor(svc, func(r *rule) bool {
-		return r.owner.Namespace == s.Namespace && mesh.LabelsSubset(r.spec.GetWorkloadSelector().GetMatchLabels(), p.Labels)
+		return r.owner.Namespace == s.Namespace && p.Labels.Include(r.spec.GetWorkloadSelector().GetMatchLabels())
 	})
 }
 

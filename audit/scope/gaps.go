@@ -75,7 +75,7 @@ func (s *sidecars) runnerUp(chosen *sidecarConfig, p *mesh.Proxy) *sidecarConfig
 		if cfg.Created != chosen.Created || (selector != nil) != selecting {
 			return nil
 		}
-		if selector == nil || mesh.LabelsSubset(selector.GetLabels(), p.Labels) {
+		if selector == nil || p.Labels.Include(selector.GetLabels()) {
 			return cfg
 		}
 	}

@@ -100,7 +100,7 @@ func bind(cfg *snapshot.Config[*networking.Gateway], p *mesh.Proxy) *boundGatewa
 		return g
 	}
 	for name, value := range cfg.Spec.GetSelector() {
-		if got, ok := p.Labels[name]; !ok || got != value {
+		if got, ok := p.Labels.Lookup(name); !ok || got != value {
 			return nil
 		}
 	}

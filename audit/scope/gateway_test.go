@@ -155,7 +155,7 @@ func TestMergedGateway(t *testing.T) {
 			for i := 0; i < len(test.gateways); i += 2 {
 				view.Gateways = append(view.Gateways, gateway(t, test.gateways[i], test.gateways[i+1]))
 			}
-			p := &mesh.Proxy{Kind: mesh.RouterProxy, Namespace: "istio-system", Labels: map[string]string{"app": "ingress"}, Targets: test.targets, Metadata: test.meta}
+			p := &mesh.Proxy{Kind: mesh.RouterProxy, Namespace: "istio-system", Labels: mesh.LabelsOf(map[string]string{"app": "ingress"}), Targets: test.targets, Metadata: test.meta}
 			if diff := cmp.Diff(test.want, render(scope.NewScoper(view, scope.NewRecorder()).MergedGateway(p))); diff != "" {
 				t.Error(diff)
 			}
@@ -170,7 +170,7 @@ func TestMergedGatewaySharedByKey(t *testing.T) {
 		gateway(t, "b/late", "servers:\n"+server(80, "TCP", "tcp", "", "*")),
 	}}
 	router := func(labels map[string]string, targets ...mesh.ServiceTarget) *mesh.Proxy {
-		return &mesh.Proxy{Kind: mesh.RouterProxy, Namespace: "istio-system", Labels: labels, Targets: targets}
+		return &mesh.Proxy{Kind: mesh.RouterProxy, Namespace: "istio-system", Labels: mesh.LabelsOf(labels), Targets: targets}
 	}
 	app := map[string]string{"app": "ingress", "version": "v1"}
 	rec := scope.NewExplainRecorder(nil)

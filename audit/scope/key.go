@@ -175,7 +175,7 @@ func (x *keyIndex) labels(p *mesh.Proxy) string {
 	pairs := map[string]bool{}
 	note := func(selectors []map[string]string) {
 		for _, labels := range selectors {
-			if !mesh.LabelsSubset(labels, p.Labels) {
+			if !p.Labels.Include(labels) {
 				continue
 			}
 			for k, v := range labels {
@@ -195,7 +195,7 @@ func (x *keyIndex) labels(p *mesh.Proxy) string {
 	}
 	note(x.anywhere)
 	for _, name := range append([]string{gatewayNameLabel}, x.priorities...) {
-		if v, ok := p.Labels[name]; ok {
+		if v, ok := p.Labels.Lookup(name); ok {
 			pairs[strconv.Quote(name)+"="+strconv.Quote(v)] = true
 		}
 	}

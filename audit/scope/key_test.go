@@ -28,16 +28,16 @@ func TestKey(t *testing.T) {
 		{"node with a node-local service that is not imported", []string{local, object("Sidecar a/d", "{egress: [{hosts: ['a/web.a.svc.cluster.local']}]}")}, func(p *mesh.Proxy) { p.Node = "n2" }, true},
 		{"locality", nil, func(p *mesh.Proxy) { p.Locality = "r/z" }, true},
 		{"locality with outlier detection", []string{rule("a/r", "host: web, trafficPolicy: {outlierDetection: {consecutive5xxErrors: 1}}")}, func(p *mesh.Proxy) { p.Locality = "r/z" }, false},
-		{"a label", nil, func(p *mesh.Proxy) { p.Labels["app"] = "x" }, true},
-		{"a label that an EnvoyFilter selects by", []string{filter}, func(p *mesh.Proxy) { p.Labels["app"] = "x" }, false},
-		{"a label that an EnvoyFilter of another namespace selects by", []string{filter}, func(p *mesh.Proxy) { p.Namespace, p.Labels["app"] = "b", "x" }, false},
-		{"another value of it", []string{filter}, func(p *mesh.Proxy) { p.Labels["app"] = "z" }, true},
+		{"a label", nil, func(p *mesh.Proxy) { p.Labels = app("x") }, true},
+		{"a label that an EnvoyFilter selects by", []string{filter}, func(p *mesh.Proxy) { p.Labels = app("x") }, false},
+		{"a label that an EnvoyFilter of another namespace selects by", []string{filter}, func(p *mesh.Proxy) { p.Namespace, p.Labels = "b", app("x") }, false},
+		{"another value of it", []string{filter}, func(p *mesh.Proxy) { p.Labels = app("z") }, true},
 		{"metadata that an EnvoyFilter matches", []string{filter}, func(p *mesh.Proxy) { p.Metadata.Raw = map[string]string{"TIER": "gold"} }, false},
 		{"other metadata", []string{filter}, func(p *mesh.Proxy) { p.Metadata.Raw = map[string]string{"OTHER": "gold"} }, true},
-		{"a label that an AuthorizationPolicy selects by, inbound", []string{authz}, func(p *mesh.Proxy) { p.Labels["app"] = "x" }, true},
-		{"a label that a root Telemetry selects by", []string{telemetry}, func(p *mesh.Proxy) { p.Labels["app"] = "x" }, false},
-		{"sourceLabels", []string{object("VirtualService b/v", "{hosts: [h.example], http: [{match: [{sourceLabels: {app: x}}], route: [{destination: {host: web}}]}]}")}, func(p *mesh.Proxy) { p.Labels["app"] = "x" }, false},
-		{"a failover priority's label", []string{rule("b/r", "host: web, trafficPolicy: {loadBalancer: {localityLbSetting: {failoverPriority: [app]}}}")}, func(p *mesh.Proxy) { p.Labels["app"] = "y" }, false},
+		{"a label that an AuthorizationPolicy selects by, inbound", []string{authz}, func(p *mesh.Proxy) { p.Labels = app("x") }, true},
+		{"a label that a root Telemetry selects by", []string{telemetry}, func(p *mesh.Proxy) { p.Labels = app("x") }, false},
+		{"sourceLabels", []string{object("VirtualService b/v", "{hosts: [h.example], http: [{match: [{sourceLabels: {app: x}}], route: [{destination: {host: web}}]}]}")}, func(p *mesh.Proxy) { p.Labels = app("x") }, false},
+		{"a failover priority's label", []string{rule("b/r", "host: web, trafficPolicy: {loadBalancer: {localityLbSetting: {failoverPriority: [app]}}}")}, func(p *mesh.Proxy) { p.Labels = app("y") }, false},
 		{"DNS capture", nil, func(p *mesh.Proxy) { p.Metadata.DNSCapture = true }, false},
 		{"network", nil, func(p *mesh.Proxy) { p.Network = "n" }, false},
 		{"version", nil, func(p *mesh.Proxy) { p.Version = mesh.Version{Major: 1, Minor: 30} }, false},
@@ -82,3 +82,5 @@ func BenchmarkScopes(b *testing.B) {
 		}
 	}
 }
+
+func app(name string) mesh.Labels { return mesh.LabelsOf(map[string]string{"app": name}) }

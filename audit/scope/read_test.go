@@ -117,12 +117,12 @@ func serviceEntry(name, host, exportTo string, ports ...string) string {
 // proxy is a pod that istiod knows.
 func proxy(v *mesh.View, name string, labels ...string) *mesh.Proxy {
 	ns, short, _ := strings.Cut(name, "/")
-	p := &mesh.Proxy{View: v, Namespace: ns, Name: short, Labels: map[string]string{}, IPv4: true}
+	own := map[string]string{}
 	for _, l := range labels {
 		k, value, _ := strings.Cut(l, "=")
-		p.Labels[k] = value
+		own[k] = value
 	}
-	return p
+	return &mesh.Proxy{View: v, Namespace: ns, Name: short, IPv4: true, Labels: mesh.LabelsOf(own)}
 }
 
 func router(v *mesh.View, name string, labels ...string) *mesh.Proxy {

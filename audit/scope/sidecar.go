@@ -46,7 +46,7 @@ func indexSidecars(view *mesh.View) *sidecars {
 // namespace, also of one whose own Sidecars all select other pods.
 func (s *sidecars) choose(p *mesh.Proxy) *sidecarConfig {
 	for _, cfg := range s.byNamespace[p.Namespace] {
-		if selector := cfg.Spec.GetWorkloadSelector(); selector == nil || mesh.LabelsSubset(selector.GetLabels(), p.Labels) {
+		if selector := cfg.Spec.GetWorkloadSelector(); selector == nil || p.Labels.Include(selector.GetLabels()) {
 			return cfg
 		}
 	}

@@ -31,6 +31,7 @@ type Builder struct {
 	looked        lookupMemo
 	listeners     listenerMemo
 	inboundShapes map[string]*inboundShape
+	keys          inboundKeys
 	configTexts   map[*meshconfig.ProxyConfig]string // what listeners read of them
 	commons       map[commonKey]*commonLists
 	routeFans     map[*result.Resource][]*Fan // of those without parts
@@ -39,11 +40,15 @@ type Builder struct {
 	memo          *clusterMemo                  // clusters and load assignments; nil: none built yet
 	discovered    map[*result.Resource][]string // extension configs that a listener refers to
 	digests       digests
+	assigned      *assignments
 }
 
 // New makes a Builder that tells rec of each decision.
 func New(view *mesh.View, scoper *scope.Scoper, rec scope.Recorder) *Builder {
-	return &Builder{view: view, scoper: scoper, rec: rec, routes: newRouteMemo()}
+	return &Builder{
+		view: view, scoper: scoper, rec: rec, routes: newRouteMemo(),
+		assigned: &assignments{known: map[assignmentKey]assigned{}},
+	}
 }
 
 // Brief makes the builder leave out the parts of sidecars' route configurations.
@@ -52,6 +57,10 @@ func (b *Builder) Brief() { b.brief = true }
 
 // DigestContents makes the builder fill in the digests of contents.
 func (b *Builder) DigestContents() { b.digests = true }
+
+// ShareWith makes the builder use the load assignments of another one of the same
+// view and the same options, which may build at the same time.
+func (b *Builder) ShareWith(other *Builder) { b.assigned = other.assigned }
 
 // Outbound is what all proxies of a scope share, each list sorted by name.
 type Outbound struct {

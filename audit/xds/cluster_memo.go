@@ -2,6 +2,7 @@ package xds
 
 import (
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/mesh-audit/mesh-audit/audit/mesh"
@@ -19,7 +20,8 @@ type clusterMemo struct {
 	// edsNames holds the EDS service name of clusters where it is not the
 	// cluster's name.
 	edsNames    map[*result.Resource]string
-	assignments map[assignmentKey]*result.Resource
+	assignments map[assignmentResourceKey]*result.Resource
+	metadata    map[endpointMetadataKey]*corev3.Metadata
 	gateways    *networkGateways
 	local       *clusterLocalHosts
 }
@@ -31,7 +33,8 @@ func newClusterMemo() *clusterMemo {
 		resources:   map[resourceKey][]*result.Resource{},
 		fixed:       map[proxyShape]fixedClusters{},
 		edsNames:    map[*result.Resource]string{},
-		assignments: map[assignmentKey]*result.Resource{},
+		assignments: map[assignmentResourceKey]*result.Resource{},
+		metadata:    map[endpointMetadataKey]*corev3.Metadata{},
 	}
 }
 
@@ -85,6 +88,13 @@ type resourceKey struct {
 	set           *clusterSet
 	service, rule result.ReasonID
 	hasRule       bool
+}
+
+// assignmentResourceKey tells the resources of load assignments with their reasons.
+type assignmentResourceKey struct {
+	assignmentKey
+	host    string // empty: the scope has no such service
+	because result.ReasonID
 }
 
 // withReasons gives the set's resources with the reasons of a scope.

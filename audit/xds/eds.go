@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
@@ -19,12 +20,37 @@ import (
 // assignmentKey is what decides a load assignment (SIZE-30).
 type assignmentKey struct {
 	name    string
-	service *mesh.Service
+	service *mesh.Service // nil: the scope has no such service port
 	port    mesh.Port
 	rule    *networking.DestinationRule
 	at      place
-	because result.ReasonID
-	found   bool
+}
+
+// assigned is what is told of a load assignment.
+type assigned struct {
+	bytes     int64
+	endpoints int
+	digest    result.Digest
+}
+
+// assignments are those built for one view. Several builders may use them at
+// the same time.
+type assignments struct {
+	mu    sync.Mutex
+	known map[assignmentKey]assigned
+}
+
+func (a *assignments) get(key assignmentKey) (assigned, bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	known, ok := a.known[key]
+	return known, ok
+}
+
+func (a *assignments) set(key assignmentKey, made assigned) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.known[key] = made
 }
 
 // LoadAssignments are the load assignments that a proxy asks for, given its
@@ -55,33 +81,44 @@ func (b *Builder) LoadAssignments(s *scope.Scope, p *mesh.Proxy, clusters []*res
 func (cb *clusterBuilder) assignment(s *scope.Scope, name string) *result.Resource {
 	parts := parseClusterName(name)
 	svc := s.Service(parts.Host)
-	key := assignmentKey{name: name}
-	var rule *scope.DestinationRule
+	key := assignmentResourceKey{assignmentKey: assignmentKey{name: name}}
 	if svc != nil {
-		key.because = svc.Because
+		key.host, key.because = svc.Host, svc.Because
 		if port := svc.Port(parts.Port); port != nil {
-			rule = s.DestinationRule(svc.Service, cb.proxy)
-			key.service, key.port, key.rule, key.found = svc.Service, *port, ruleSpec(rule), true
-			key.at = cb.placeFor(svc.Service, key.rule)
+			rule := ruleSpec(s.DestinationRule(svc.Service, cb.proxy))
+			key.service, key.port, key.rule = svc.Service, *port, rule
+			key.at = cb.placeFor(svc.Service, rule)
 		}
 	}
 	if known := cb.memo.assignments[key]; known != nil {
 		return known
 	}
-	message := &endpointv3.ClusterLoadAssignment{ClusterName: name}
-	if key.found {
-		message = cb.endpointSource(name, key.service, key.port, parts.Subset, key.rule).assignment()
+	made, ok := cb.assigned.get(key.assignmentKey)
+	if !ok {
+		made = cb.assign(key.assignmentKey, parts.Subset)
+		cb.assigned.set(key.assignmentKey, made)
 	}
-	n := endpointCount(message)
-	bytes := int64(proto.Size(message))
-	message.ClusterName = "" // the same endpoints have the same digest under any name
-	r := &result.Resource{Name: name, Bytes: bytes, Endpoints: n, Parts: []result.Part{{Endpoints: &n}}, Digest: cb.digests.of(message)}
+	r := &result.Resource{
+		Name: name, Bytes: made.bytes, Endpoints: made.endpoints, Parts: []result.Part{{Endpoints: &made.endpoints}}, Digest: made.digest,
+	}
 	if svc != nil {
 		r.Service = svc.Host
 		r.Because = []result.ReasonID{svc.Because}
 	}
 	cb.memo.assignments[key] = r
 	return r
+}
+
+// assign builds a load assignment and measures it.
+func (cb *clusterBuilder) assign(key assignmentKey, subset string) assigned {
+	message := &endpointv3.ClusterLoadAssignment{ClusterName: key.name}
+	if key.service != nil {
+		message = cb.endpointSource(key.name, key.service, key.port, subset, key.rule).assignment()
+	}
+	made := assigned{bytes: int64(proto.Size(message)), endpoints: endpointCount(message)}
+	message.ClusterName = "" // the same endpoints have the same digest under any name
+	made.digest = cb.digests.of(message)
+	return made
 }
 
 // endpointSource makes the endpoints of one cluster for one proxy (Istio
@@ -159,7 +196,7 @@ func (e *endpointSource) rows() []*mesh.Endpoint {
 	}
 	var out []*mesh.Endpoint
 	for _, row := range e.view.EndpointsByPort(e.service, e.port.Number) {
-		if labelsSubsetOf(e.labels, row.Labels) {
+		if row.Labels.Include(e.labels) {
 			out = append(out, row)
 		}
 	}
@@ -184,7 +221,7 @@ func (e *endpointSource) assignment() *endpointv3.ClusterLoadAssignment {
 	rows := e.view.Endpoints.Of(e.service.Host, e.service.Namespace)
 	for i := range rows {
 		row := &rows[i]
-		if row.PortName != e.port.Name || !labelsSubsetOf(e.labels, row.Labels) {
+		if row.PortName != e.port.Name || !row.Labels.Include(e.labels) {
 			continue
 		}
 		if row.Address != "" && row.Port != 0 && !validIP(row.Address) {
@@ -272,7 +309,7 @@ func (e *endpointSource) sends(row *mesh.Endpoint, clusterLocal bool) bool {
 		return false
 	case row.Health == mesh.Unhealthy && !e.unhealthy, row.Health == mesh.Terminating:
 		return false
-	case row.Health == mesh.Draining || row.Labels[drainingLabel] != "":
+	case row.Health == mesh.Draining || row.Labels.Get(drainingLabel) != "":
 		return e.service.Labels[persistentSessionLabel] != ""
 	}
 	return true

@@ -101,9 +101,9 @@ func (e *endpointSource) addGateways(to *localityGroup, weights map[networkGatew
 		if e.view.Flags.TelemetryLabel && e.view.Flags.EndpointTelemetryLabel {
 			meta.FilterMetadata["istio"] = workloadMetadata(";;;;" + gw.cluster)
 		}
-		row := &mesh.Endpoint{Backend: &mesh.Backend{Network: gw.network, Cluster: gw.cluster, Labels: map[string]string{
+		row := &mesh.Endpoint{Backend: &mesh.Backend{Network: gw.network, Cluster: gw.cluster, Labels: mesh.LabelsOf(map[string]string{
 			networkLabel: gw.network, "topology.istio.io/cluster": gw.cluster,
-		}}}
+		})}}
 		to.add(row, &endpointv3.LbEndpoint{
 			HostIdentifier:      &endpointv3.LbEndpoint_Endpoint{Endpoint: &endpointv3.Endpoint{Address: socketAddress(gw.address, int(gw.port))}},
 			LoadBalancingWeight: wrapperspb.UInt32(max(weights[gw], 1)),
@@ -151,7 +151,7 @@ func (cb *clusterBuilder) placeFor(svc *mesh.Service, rule *networking.Destinati
 	for _, s := range cb.localitySettings(svc, rule) {
 		at.locality = p.Locality
 		for _, name := range s.priorityLabels() {
-			at.labels += name + ":" + p.Labels[name] + " "
+			at.labels += name + ":" + p.Labels.Get(name) + " "
 		}
 	}
 	return at

@@ -32,8 +32,8 @@ func (e *endpointSource) mtls(row *mesh.Endpoint) bool {
 
 // workload is the value of the metadata field that telemetry reads (SIZE-10, SIZE-12).
 func (e *endpointSource) workload(row *mesh.Endpoint) string {
-	labels, namespace := row.Labels, row.Namespace
-	name, revision := canonicalService(labels, row.Workload)
+	namespace := row.Namespace
+	name, revision := mesh.CanonicalService(row.Labels, row.Workload)
 	if e.view.Flags.CanonicalForExternalSE && e.service.External {
 		namespace = e.service.Namespace
 		if own, ok := e.service.Labels[canonicalNameLabel]; ok {
@@ -46,25 +46,6 @@ func (e *endpointSource) workload(row *mesh.Endpoint) string {
 	return strings.Join([]string{row.Workload, namespace, name, revision, row.Cluster}, ";")
 }
 
-// canonicalService is the canonical name and revision that labels give (Istio
-// pkg/kube/labels).
-func canonicalService(labels map[string]string, workload string) (name, revision string) {
-	name, revision = workload, "latest"
-	for _, l := range []string{canonicalNameLabel, "app.kubernetes.io/name", "app"} {
-		if v, ok := labels[l]; ok {
-			name = v
-			break
-		}
-	}
-	for _, l := range []string{canonicalRevisionLabel, "app.kubernetes.io/version", "version"} {
-		if v, ok := labels[l]; ok {
-			revision = v
-			break
-		}
-	}
-	return name, revision
-}
-
 func workloadMetadata(workload string) *structpb.Struct {
 	return &structpb.Struct{Fields: map[string]*structpb.Value{"workload": structpb.NewStringValue(workload)}}
 }
@@ -73,24 +54,46 @@ func hasMTLS(ep *endpointv3.LbEndpoint) bool {
 	return ep.GetMetadata().GetFilterMetadata()["envoy.transport_socket_match"].GetFields()["tlsMode"].GetStringValue() == "istio"
 }
 
+// endpointMetadataKey is what decides the metadata of an endpoint.
+type endpointMetadataKey struct {
+	mtls      bool
+	telemetry bool
+	workload  string // with telemetry
+}
+
+// metadata is an endpoint's metadata, which the replicas of a workload share. It
+// must not be changed.
+func (e *endpointSource) metadata(row *mesh.Endpoint) *corev3.Metadata {
+	key := endpointMetadataKey{mtls: e.mtls(row), telemetry: e.view.Flags.TelemetryLabel && e.view.Flags.EndpointTelemetryLabel}
+	if key.telemetry {
+		key.workload = e.workload(row)
+	}
+	known := e.memo.metadata[key]
+	if known == nil {
+		known = &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{}}
+		if key.mtls {
+			known.FilterMetadata["envoy.transport_socket_match"] = &structpb.Struct{
+				Fields: map[string]*structpb.Value{"tlsMode": structpb.NewStringValue("istio")},
+			}
+		}
+		if key.telemetry {
+			known.FilterMetadata["istio"] = workloadMetadata(key.workload)
+		}
+		e.memo.metadata[key] = known
+	}
+	return known
+}
+
 // lbEndpoint is an endpoint as Envoy gets it (SIZE-10).
 func (e *endpointSource) lbEndpoint(row *mesh.Endpoint) *endpointv3.LbEndpoint {
 	health := row.Health
-	if row.Labels[drainingLabel] != "" {
+	if row.Labels.Get(drainingLabel) != "" {
 		health = mesh.Draining
 	}
 	out := &endpointv3.LbEndpoint{
 		HealthStatus:        healthStatus(health),
 		LoadBalancingWeight: wrapperspb.UInt32(max(row.Weight, 1)),
-		Metadata:            &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{}},
-	}
-	if e.mtls(row) {
-		out.Metadata.FilterMetadata["envoy.transport_socket_match"] = &structpb.Struct{
-			Fields: map[string]*structpb.Value{"tlsMode": structpb.NewStringValue("istio")},
-		}
-	}
-	if e.view.Flags.TelemetryLabel && e.view.Flags.EndpointTelemetryLabel {
-		out.Metadata.FilterMetadata["istio"] = workloadMetadata(e.workload(row))
+		Metadata:            e.metadata(row),
 	}
 	message := &endpointv3.Endpoint{Address: socketAddress(row.Address, row.Port)}
 	for _, extra := range row.Extra {

@@ -223,10 +223,10 @@ func proxyMatches(match *networking.EnvoyFilter_ProxyMatch, version *regexp.Rege
 // a proxy; its namespace has been tested.
 func filterSelects(f *snapshot.EnvoyFilter, p *mesh.Proxy) bool {
 	refs := f.Spec.GetTargetRefs()
-	gateway, isGateway := p.Labels[gatewayNameLabel]
+	gateway, isGateway := p.Labels.Lookup(gatewayNameLabel)
 	switch {
 	case len(refs) == 0:
-		return labelsSubsetOf(f.Spec.GetWorkloadSelector().GetLabels(), p.Labels)
+		return p.Labels.Include(f.Spec.GetWorkloadSelector().GetLabels())
 	case !isGateway:
 		return false
 	}
@@ -234,19 +234,6 @@ func filterSelects(f *snapshot.EnvoyFilter, p *mesh.Proxy) bool {
 		return ref.GetGroup() == gatewayAPIGroup && ref.GetKind() == "Gateway" && ref.GetName() == gateway &&
 			(ref.GetNamespace() == "" || ref.GetNamespace() == p.Namespace)
 	})
-}
-
-// labelsSubsetOf reports that all labels of a are among b's.
-func labelsSubsetOf(a, b map[string]string) bool {
-	if len(a) > len(b) {
-		return false
-	}
-	for k, v := range a {
-		if w, ok := b[k]; !ok || v != w {
-			return false
-		}
-	}
-	return true
 }
 
 // sortedKeys returns the keys of m in order.

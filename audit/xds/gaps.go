@@ -83,7 +83,7 @@ func (b *Builder) secretGaps(proxies []*mesh.Proxy) []result.Gap {
 		if selector := rule.Spec.GetWorkloadSelector(); selector != nil {
 			names = nil
 			for _, p := range proxies {
-				if p.Namespace == rule.Namespace && labelsSubsetOf(selector.GetMatchLabels(), p.Labels) {
+				if p.Namespace == rule.Namespace && p.Labels.Include(selector.GetMatchLabels()) {
 					names = append(names, proxyID(p))
 				}
 			}

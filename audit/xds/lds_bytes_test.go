@@ -1,7 +1,6 @@
 package xds_test
 
 import (
-	"maps"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -15,10 +14,11 @@ import (
 // like is a proxy that differs from p in what each workload says of itself.
 func like(p *mesh.Proxy, name, revision, meshID, workload string) *mesh.Proxy {
 	own := *p
-	own.Labels = maps.Clone(p.Labels)
-	own.Labels["service.istio.io/canonical-name"] = name
-	own.Labels["service.istio.io/canonical-revision"] = revision
-	delete(own.Labels, "app")
+	labels := p.Labels.Map()
+	labels["service.istio.io/canonical-name"] = name
+	labels["service.istio.io/canonical-revision"] = revision
+	delete(labels, "app")
+	own.Labels = mesh.LabelsOf(labels)
 	own.MeshID, own.WorkloadName = meshID, workload
 	return &own
 }

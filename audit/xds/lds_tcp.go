@@ -36,7 +36,7 @@ type l4match interface {
 
 func (o *outboundBuilder) matches(m l4match, port int) bool {
 	return (len(m.GetGateways()) == 0 || slices.Contains(m.GetGateways(), "mesh")) &&
-		labelsSubsetOf(m.GetSourceLabels(), o.p.Labels) &&
+		o.p.Labels.Include(m.GetSourceLabels()) &&
 		(m.GetPort() == 0 || int(m.GetPort()) == port) &&
 		(m.GetSourceNamespace() == "" || m.GetSourceNamespace() == o.p.Namespace)
 }

@@ -9,6 +9,8 @@ import (
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 	networking "istio.io/api/networking/v1alpha3"
+
+	"github.com/mesh-audit/mesh-audit/audit/mesh"
 )
 
 // zoneBucket: 0 the proxy's region, 1 the region to fail over to, 2 any other.
@@ -74,7 +76,7 @@ func compactPriorities(groups []*endpointv3.LocalityLbEndpoints) {
 
 // priorityLabels are the labels that a proxy's endpoints are ranked by.
 type priorityLabels struct {
-	proxy        map[string]string
+	proxy        mesh.Labels
 	labels       []string
 	networkFirst bool // see localitySetting
 }
@@ -82,7 +84,7 @@ type priorityLabels struct {
 // applyPriorityLabels splits each locality by how many of the labels, from the
 // first on, its endpoints share with the proxy.
 func applyPriorityLabels(a *endpointv3.ClusterLoadAssignment, groups []localityGroup, by priorityLabels) {
-	if len(by.proxy) == 0 || len(groups) == 0 {
+	if by.proxy.Empty() || len(groups) == 0 {
 		return
 	}
 	var out []*endpointv3.LocalityLbEndpoints
@@ -120,7 +122,7 @@ func (by priorityLabels) split(g localityGroup) []*endpointv3.LocalityLbEndpoint
 // priority is 0 if the endpoint shares all labels; a label may carry the
 // value to compare with ("name=value"). A leading network label that differs
 // puts the endpoint behind all of the proxy's own network.
-func (by priorityLabels) priority(endpoint map[string]string) int {
+func (by priorityLabels) priority(endpoint mesh.Labels) int {
 	labels := by.labels
 	names, values := make([]string, len(labels)), map[string]string{}
 	for i, l := range labels {
@@ -134,9 +136,9 @@ func (by priorityLabels) priority(endpoint map[string]string) int {
 	for i, name := range names {
 		want, ok := values[name]
 		if !ok {
-			want = by.proxy[name]
+			want = by.proxy.Get(name)
 		}
-		if want == endpoint[name] {
+		if want == endpoint.Get(name) {
 			continue
 		}
 		if i == 0 && by.networkFirst && labels[0] == networkLabel {

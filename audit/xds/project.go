@@ -129,7 +129,7 @@ func (b *Builder) projectScope(s *scope.Scope, members []*mesh.Proxy) *ScopeResu
 	own := map[string]*ownPart{}
 	groups := map[groupKey]*GroupResult{}
 	for _, p := range members {
-		key := inboundKey(s, p)
+		key := b.inboundKey(s, p)
 		part := own[key]
 		if part == nil {
 			part = &ownPart{Resources: b.inbound(s, p, sh)}
@@ -333,44 +333,6 @@ func (sh *shared) dropRoutes(g *GroupResult, lost map[string]int) {
 func (g *GroupResult) add(xdsType string, bytes int64) {
 	*g.Bytes.Of(xdsType) += bytes
 	g.Bytes.Total += bytes
-}
-
-// inboundKey holds all that a proxy's own part is made from, so that the
-// replicas of a workload share one computation.
-func inboundKey(s *scope.Scope, p *mesh.Proxy) string {
-	var k strings.Builder
-	field := func(v string) { // its length first, so that fields cannot run together
-		k.WriteString(strconv.Itoa(len(v)))
-		k.WriteByte(' ')
-		k.WriteString(v)
-	}
-	for _, v := range []string{p.CanonicalName, p.CanonicalRevision, p.MeshID, p.WorkloadName, p.ServiceAccount, p.Network, p.Cluster, p.Version.String()} {
-		field(v)
-	}
-	for _, m := range []map[string]string{p.Labels, p.Metadata.Raw} {
-		for _, name := range slices.Sorted(maps.Keys(m)) {
-			field(name)
-			field(m[name])
-		}
-		field("")
-	}
-	cluster, conventional := p.TracingNames()
-	field(cluster)
-	field(conventional)
-	if p.Pod != nil {
-		field(p.Pod.Annotations["proxy.istio.io/config"])
-	}
-	for _, t := range p.Targets {
-		field(strconv.Itoa(t.Service.Index))
-		field(strconv.Itoa(t.Port.Number))
-		field(strconv.Itoa(t.TargetPort))
-	}
-	field(strconv.FormatBool(p.IPv4))
-	field(strconv.FormatBool(p.IPv6))
-	if s.Sidecar != nil && len(s.Sidecar.Spec.GetIngress()) > 0 || p.Metadata.Interception == "NONE" {
-		field(strings.Join(p.IPs, ","))
-	}
-	return k.String()
 }
 
 // identity is equal for resources with the same names and bytes.

@@ -110,7 +110,7 @@ func (o *routeOptions) applies(match *networking.HTTPMatchRequest) bool {
 		}
 		return false
 	}
-	return labelsSubsetOf(match.SourceLabels, o.proxy.Labels) &&
+	return o.proxy.Labels.Include(match.SourceLabels) &&
 		(match.SourceNamespace == "" || match.SourceNamespace == o.proxy.Namespace)
 }
 

@@ -65,9 +65,9 @@ func targetsOf(policy targetable) []*typev1beta1.PolicyTargetReference {
 // the proxy applies to it (Istio pilot/pkg/model/policyattachment.go).
 func policyAttaches(p *mesh.Proxy, namespace string, policy targetable) bool {
 	refs := targetsOf(policy)
-	gateway, isGateway := p.Labels["gateway.networking.k8s.io/gateway-name"]
+	gateway, isGateway := p.Labels.Lookup(gatewayNameLabel)
 	if len(refs) == 0 {
-		return labelsSubsetOf(policy.GetSelector().GetMatchLabels(), p.Labels)
+		return p.Labels.Include(policy.GetSelector().GetMatchLabels())
 	}
 	if !isGateway || namespace != p.Namespace {
 		return false

@@ -144,8 +144,8 @@ var serviceTags = [...]string{
 // serviceTagValues are the proxy's values of serviceTags.
 func serviceTagValues(p *mesh.Proxy) [len(serviceTags)]string {
 	return [...]string{
-		cmp.Or(p.Labels["service.istio.io/canonical-revision"], "latest"),
-		cmp.Or(p.Labels["service.istio.io/canonical-name"], "unknown"),
+		cmp.Or(p.Labels.Get(canonicalRevisionLabel), "latest"),
+		cmp.Or(p.Labels.Get(canonicalNameLabel), "unknown"),
 		cmp.Or(p.MeshID, "unknown"),
 		cmp.Or(p.Namespace, "default"),
 		cmp.Or(p.Cluster, "unknown"),
