@@ -64,8 +64,9 @@ e2e-build: ## Build the API server, kubectl, krew and istiod that make e2e runs,
 	cd e2e && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/etcd go.etcd.io/etcd/server/v3
 	cd conformance && CGO_ENABLED=0 $(GO) build -trimpath -o ../e2e/bin/ istio.io/istio/pilot/cmd/pilot-discovery istio.io/istio/istioctl/cmd/istioctl
 
-e2e: build dist e2e-build ## Run the plugin against a real API server, kubectl, krew and istiod
-	cd e2e && CGO_ENABLED=0 $(GO) vet -trimpath ./... && CGO_ENABLED=0 $(GO) test -trimpath -count=1 -timeout 30m -v ./...
+e2e: build ## Run the plugin against a real API server, kubectl, krew and istiod
+	$(MAKE) -j 2 dist e2e-build
+	cd e2e && CGO_ENABLED=0 $(GO) vet -trimpath ./... && CGO_ENABLED=0 $(GO) test -trimpath -count=1 -parallel 4 -timeout 30m -v ./...
 
 vuln: ## Look for known vulnerabilities in what the plugin calls (needs the network)
 	$(TOOL) govulncheck ./...

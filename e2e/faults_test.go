@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -58,7 +59,8 @@ func TestFaults(t *testing.T) {
 	}
 	cut := func(w http.ResponseWriter, r *http.Request) { cutOff(t, w, r) }
 	for name, test := range map[string]struct {
-		answer http.HandlerFunc                  // to a request for Pods, in place of the API server's
+		at     []string                          // paths of the requests; nil: the list of Pods
+		answer http.HandlerFunc                  // to such a request, in place of the API server's
 		when   func(r *http.Request, n int) bool // n counts these requests from 0; nil: always
 		args   []string
 		most   int    // requests for Pods
@@ -85,6 +87,19 @@ func TestFaults(t *testing.T) {
 			answer: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, most: 22,
 			gap: "cannot list pods: ",
 		},
+		"the same page again and again": {
+			answer: func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				fmt.Fprint(w, `{"kind":"PodList","apiVersion":"v1","metadata":{"continue":"1"},"items":[]}`)
+			}, most: 2,
+			gap: "cannot list pods: the API server gives the same page again; missing: the proxies",
+		},
+		"discovery is forbidden": {
+			at: []string{"/api", "/apis"}, most: 1,
+			answer: func(w http.ResponseWriter, _ *http.Request) {
+				refuse(w, http.StatusForbidden, "Forbidden", "no")
+			},
+		},
 		"an internal error": {
 			answer: func(w http.ResponseWriter, _ *http.Request) {
 				refuse(w, http.StatusInternalServerError, "InternalError", "etcdserver: request timed out")
@@ -99,11 +114,11 @@ func TestFaults(t *testing.T) {
 			gap: "cannot list pods: ",
 		},
 		"slow: --request-timeout": {
-			answer: dribble, args: []string{"--request-timeout", "2s"}, most: 2,
+			answer: dribble, args: []string{"--request-timeout", "4s"}, most: 2,
 			gap: "cannot list pods: no whole answer within --request-timeout; missing: the proxies",
 		},
 		"slow: --timeout": {
-			answer: dribble, args: []string{"--timeout", "6s"}, most: 1,
+			answer: dribble, args: []string{"--timeout", "8s"}, most: 1,
 			gap: "cannot list pods: the deadline passed; missing: the proxies",
 		},
 		"huge": {
@@ -112,8 +127,13 @@ func TestFaults(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // most of them wait
+			at := test.at
+			if at == nil {
+				at = []string{pods}
+			}
 			p := startProxy(t, small, func(w http.ResponseWriter, r *http.Request, n int) bool {
-				if r.URL.Path != pods || test.when != nil && !test.when(r, n) {
+				if !slices.Contains(at, r.URL.Path) || test.when != nil && !test.when(r, n) {
 					return false
 				}
 				test.answer(w, r)

@@ -3,9 +3,8 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"log"
 	"path/filepath"
-	"strings"
-	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -68,72 +67,17 @@ func largeMesh() []*unstructured.Unstructured {
 
 func podIP(i int) string { return fmt.Sprintf("10.244.%d.%d", i/250, i%250+1) }
 
-// read are the kinds that deploy/rbac.yaml lets the plugin list, of those that
-// the cluster has.
-func read(t testing.TB, c *cluster) (names []string) {
-	t.Helper()
-	kinds, _ := shipped(t)
-	served := servedResources(t, c)
-	for _, rule := range kinds.Rules {
-		for _, group := range rule.APIGroups {
-			for _, resource := range rule.Resources {
-				if name := strings.TrimSuffix(resource+"."+group, "."); served[name] {
-					names = append(names, name)
-				}
-			}
-		}
-	}
-	return names
-}
-
-// TestLarge reads a large mesh, with no more requests than kubectl get of the
-// same kinds. How long each takes is for people: see docs/comparison.md.
-func TestLarge(t *testing.T) {
-	c, err := startCluster(filepath.Join(t.TempDir(), "large"))
+// startLarge starts a cluster with the large mesh.
+func startLarge() (*cluster, error) {
+	c, err := startCluster(filepath.Join(scratch, "large"))
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	defer c.stop()
 	begun := time.Now()
 	if err := c.createObjects(context.Background(), largeMesh()); err != nil {
-		t.Fatal(err)
+		c.stop()
+		return nil, err
 	}
-	t.Logf("created in %s", time.Since(begun).Round(time.Second))
-
-	const rounds = 3
-	theirs, ours := time.Hour, time.Hour
-	kinds := strings.Join(read(t, c), ",")
-	var report *scopeReport
-	for range rounds {
-		o := finish(t, command(t, c.kubeconfig, "get", kinds, "-A", "--chunk-size=500", "-o", "json"))
-		if o.status != 0 {
-			t.Fatal(o.stderr)
-		}
-		theirs = min(theirs, o.took)
-		o = mustAudit(t, c.kubeconfig, "scope", "-o", "json")
-		ours = min(ours, o.took)
-		report = decode(t, o)
-	}
-	if report.Mesh.Proxies != largePods || report.Mesh.Services != largeServices+1 { // and "kubernetes"
-		t.Errorf("%d proxies, %d services", report.Mesh.Proxies, report.Mesh.Services)
-	}
-	p := startProxy(t, c, nil)
-	kubectl(t, p.kubeconfig, "get", kinds, "-A", "--chunk-size=500", "-o", "json")
-	theirRequests := len(p.requests())
-	p = startProxy(t, c, nil)
-	mustAudit(t, p.kubeconfig, "scope", "-o", "json")
-	ourRequests := len(p.requests())
-	stats := mustAudit(t, c.kubeconfig, "scope", "-o", "json", "--api-stats")
-	t.Logf("kubectl get: %s, %d requests; kubectl mesh-audit scope: %s, %d requests (best of %d)\n%s",
-		theirs.Round(time.Millisecond), theirRequests, ours.Round(time.Millisecond), ourRequests, rounds, stats.stderr)
-	if ourRequests > theirRequests {
-		t.Errorf("%d requests, kubectl makes %d", ourRequests, theirRequests)
-	}
-
-	// The same answer as from its export.
-	want := sourceless(t, mustAudit(t, c.kubeconfig, "scope", "-o", "json", "--resources").stdout)
-	files := mustAudit(t, c.kubeconfig, "scope", "-o", "json", "--resources", "-f", write(t, export(t, c.kubeconfig)))
-	if got := sourceless(t, files.stdout); got != want {
-		t.Errorf("live against its export:\n%s", firstDifference(want, got))
-	}
+	log.Printf("large mesh: %s", time.Since(begun).Round(time.Second))
+	return c, nil
 }

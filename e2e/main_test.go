@@ -3,12 +3,14 @@ package e2e
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"log"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,10 +35,13 @@ var root = func() string {
 func bin(name string) string { return filepath.Join(root, "e2e", "bin", name) }
 
 // small is the cluster with the mesh of a few workloads, which most tests share;
-// its pods are on node.
+// its pods are on node. large starts the one with the large mesh. The files of
+// both are in scratch.
 var (
-	small *cluster
-	node  *kubelet
+	small   *cluster
+	node    *kubelet
+	large   = sync.OnceValues(startLarge)
+	scratch string
 )
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -52,8 +57,8 @@ func run(m *testing.M) int {
 		log.Printf("%v: run make e2e", err)
 		return 1
 	}
-	scratch, err := os.MkdirTemp("", "mesh-audit-e2e")
-	if err != nil {
+	var err error
+	if scratch, err = os.MkdirTemp("", "mesh-audit-e2e"); err != nil {
 		log.Print(err)
 		return 1
 	}
@@ -70,7 +75,15 @@ func run(m *testing.M) int {
 		log.Print(err)
 		return 1
 	}
+	if flag.Parse(); all() {
+		go func() { _, _ = large() }() // while other tests wait
+	}
 	return m.Run()
+}
+
+// all: no flag chooses among the tests.
+func all() bool {
+	return flag.Lookup("test.run").Value.String() == "" && flag.Lookup("test.skip").Value.String() == ""
 }
 
 func plugin() string { return filepath.Join(root, "bin", "kubectl-mesh_audit") }

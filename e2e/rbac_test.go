@@ -119,6 +119,7 @@ func TestRightsTakenAway(t *testing.T) {
 					continue
 				}
 				t.Run(name, func(t *testing.T) {
+					t.Parallel()
 					kubeconfig := grant(t, small, "less-"+strings.ReplaceAll(name, ".", "-"), without(kinds.Rules, group, resource), config.Rules, "")
 					o := audit(t, kubeconfig, "scope", "-o", "json")
 					if o.status != 3 {

@@ -83,10 +83,7 @@ func (p platform) executable() string {
 
 func tarGzip(files []entry) ([]byte, error) {
 	var out bytes.Buffer
-	packed, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
-	if err != nil {
-		return nil, err
-	}
+	packed := gzip.NewWriter(&out)
 	w := tar.NewWriter(packed)
 	for _, f := range files {
 		head := &tar.Header{Name: f.name, Mode: f.mode, Size: int64(len(f.content)), ModTime: stamp, Format: tar.FormatUSTAR}
