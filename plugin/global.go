@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -37,6 +38,16 @@ func (g *global) notef(format string, args ...any) {
 	}
 }
 
+// colors are the values of --color.
+var colors = []string{"auto", "always", "never"}
+
+func (g *global) validate() error {
+	if !slices.Contains(colors, g.color) {
+		return usageError("--color %q: use auto, always or never", g.color)
+	}
+	return nil
+}
+
 // width is the number of columns that a table may take: the terminal's, at
 // least 120; 0, no limit, where the output is no terminal.
 func (g *global) width() int {
@@ -59,8 +70,7 @@ func (g *global) colored() bool {
 	case "never":
 		return false
 	}
-	file, ok := g.streams.Out.(*os.File)
-	return ok && term.IsTerminal(int(file.Fd())) && os.Getenv("NO_COLOR") == ""
+	return terminal(g.streams.Out) && os.Getenv("NO_COLOR") == ""
 }
 
 // progress shows how far long work has come: on a terminal only, one line that
@@ -72,11 +82,10 @@ type progress struct {
 }
 
 func (g *global) newProgress() *progress {
-	file, ok := g.streams.ErrOut.(*os.File)
-	if g.quiet || !ok || !term.IsTerminal(int(file.Fd())) {
+	if g.quiet || !terminal(g.streams.ErrOut) {
 		return &progress{}
 	}
-	return &progress{out: file}
+	return &progress{out: g.streams.ErrOut}
 }
 
 func (p *progress) printf(format string, args ...any) {
@@ -90,6 +99,18 @@ func (p *progress) printf(format string, args ...any) {
 // done removes the line.
 func (p *progress) done() {
 	if p.drew {
-		fmt.Fprint(p.out, "\r\x1b[K")
+		clearLine(p.out)
 	}
+}
+
+// clearLine removes what is on a terminal's last line.
+func clearLine(w io.Writer) {
+	if terminal(w) {
+		fmt.Fprint(w, "\r\x1b[K")
+	}
+}
+
+func terminal(w io.Writer) bool {
+	file, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
 }

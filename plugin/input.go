@@ -37,6 +37,7 @@ type inputFlags struct {
 	kustomize string
 	demo      bool
 
+	live          bool // the command may read a cluster
 	onlyNamespace string
 	qps           float32
 	burst         int
@@ -69,7 +70,7 @@ func (f *inputFlags) add(cmd *cobra.Command, live bool) {
 	_ = cmd.MarkFlagFilename("filename", "yaml", "yml", "json", "snap")
 	_ = cmd.MarkFlagDirname("kustomize")
 	f.jwksBytes = placeholderBytes
-	if !live {
+	if f.live = live; !live {
 		return
 	}
 	flags.IntVar(&f.jwksBytes, "jwks-bytes", placeholderBytes, "Length to assume of each key set that istiod fetches from a jwksUri; default: that of the placeholder it sends until it could")
@@ -92,8 +93,8 @@ func (f *inputFlags) validate() error {
 	if f.onlyNamespace != "" && (f.demo || f.files()) {
 		return usageError("--only-namespace is for the live cluster; to narrow what is shown use -n")
 	}
-	if f.chunkSize < 0 {
-		return usageError("--chunk-size %d: must be positive", f.chunkSize)
+	if err := f.validateLive(); err != nil {
+		return err
 	}
 	if f.istioVersion != "" {
 		if err := audit.CheckVersion(f.istioVersion); err != nil {
@@ -107,6 +108,23 @@ func (f *inputFlags) validate() error {
 		if name, _, ok := strings.Cut(kv, "="); !ok || name == "" {
 			return usageError("--set-env %q: must be KEY=VALUE", kv)
 		}
+	}
+	return nil
+}
+
+// validateLive checks the flags of the cluster.
+func (f *inputFlags) validateLive() error {
+	switch {
+	case !f.live:
+		return nil
+	case f.chunkSize < 1:
+		return usageError("--chunk-size %d: must be at least 1", f.chunkSize)
+	case !(f.qps > 0):
+		return usageError("--qps %g: must be more than 0", f.qps)
+	case f.burst < 1:
+		return usageError("--burst %d: must be at least 1", f.burst)
+	case f.timeout <= 0:
+		return usageError("--timeout %s: must be more than 0", f.timeout)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -41,7 +42,7 @@ const rootExample = `  # What does every proxy of the embedded demo mesh get?
 func Main(ctx context.Context, args []string, streams genericiooptions.IOStreams) int {
 	root := NewCommand(streams)
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	err := execute(ctx, root)
 	var exit *exitError
 	if err != nil && !(errors.As(err, &exit) && exit.cause == nil) {
 		fmt.Fprintf(streams.ErrOut, "error: %v\n", err)
@@ -49,9 +50,32 @@ func Main(ctx context.Context, args []string, streams genericiooptions.IOStreams
 	return statusOf(err)
 }
 
+// patience is how long what was interrupted may take to end by itself.
+const patience = time.Second
+
+// execute runs the command. What does not heed that it was interrupted, such as
+// a computation or a read from a terminal, is left alone: the process ends.
+func execute(ctx context.Context, root *cobra.Command) error {
+	done := make(chan error, 1)
+	go func() { done <- root.ExecuteContext(ctx) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-time.After(patience):
+		clearLine(root.ErrOrStderr())
+		return unreadError(fmt.Errorf("interrupted: %w", ctx.Err()))
+	}
+}
+
 // NewCommand builds the command tree.
 func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	config := genericclioptions.NewConfigFlags(true).WithDeprecatedPasswordFlag()
+	g := &global{config: config, streams: streams}
 	root := &cobra.Command{
 		Use:           "kubectl-mesh_audit",
 		Short:         "Predict what istiod sends to every Istio proxy, before you merge",
@@ -61,14 +85,15 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 		SilenceErrors: true,
 		Args:          cobra.NoArgs,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl mesh-audit"},
+		// no command has one of its own
+		PersistentPreRunE: func(*cobra.Command, []string) error { return g.validate() },
+		Annotations:       map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl mesh-audit"},
 	}
 	root.SetIn(streams.In)
 	root.SetOut(streams.Out)
 	root.SetErr(streams.ErrOut)
 	root.CompletionOptions.DisableDefaultCmd = true
 	config.AddFlags(root.PersistentFlags())
-	g := &global{config: config, streams: streams}
 	g.addFlags(root.PersistentFlags())
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError("%w\nSee '%s --help'", err, cmd.CommandPath())
@@ -76,7 +101,7 @@ func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	root.AddCommand(newScopeCommand(g), newDiffCommand(g), newVerifyCommand(g), newCompleteCommand(g), newSnapshotCommand(g), newCompletionCommand(g), newVersionCommand(g), newOptionsCommand(g))
 	root.SetUsageTemplate(usageTemplate(root.UsageTemplate()))
 	registerCompletions(root, g)
-	_ = root.RegisterFlagCompletionFunc("color", cobra.FixedCompletions([]string{"auto", "always", "never"}, cobra.ShellCompDirectiveNoFileComp))
+	_ = root.RegisterFlagCompletionFunc("color", cobra.FixedCompletions(colors, cobra.ShellCompDirectiveNoFileComp))
 	return root
 }
 

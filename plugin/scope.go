@@ -111,9 +111,6 @@ func (f *scopeFlags) toOptions(g *global, args []string) (*scopeOptions, error) 
 	if !slices.Contains([]string{"", "wide", "json", "yaml"}, f.output) {
 		return nil, usageError("unknown output format %q: use wide, json or yaml", f.output)
 	}
-	if !slices.Contains([]string{"auto", "always", "never"}, g.color) {
-		return nil, usageError("--color %q: use auto, always or never", g.color)
-	}
 	if f.by != "proxy" && f.by != "service" {
 		return nil, usageError("--by %q: use proxy or service", f.by)
 	}
@@ -245,15 +242,20 @@ func (o *scopeOptions) oneNamespace(a *result.Audit) error {
 
 // nothingSelected says, as kubectl does for an empty list, that no proxy is left.
 func (o *scopeOptions) nothingSelected(g *global, a *result.Audit) error {
+	fmt.Fprintf(g.streams.ErrOut, "%s.\n", noneOf(&o.selection, a.Mesh.Proxies))
+	return nil
+}
+
+// noneOf says that a selection has none of the mesh's proxies.
+func noneOf(s *audit.Selection, proxies int) string {
 	where := ""
-	if o.selection.Namespace != "" {
-		where = " in namespace " + o.selection.Namespace
+	if s.Namespace != "" {
+		where = " in namespace " + s.Namespace
 	}
-	if o.scopeFlags.selector != "" {
+	if s.Labels != nil {
 		where += " with these labels"
 	}
-	fmt.Fprintf(g.streams.ErrOut, "No proxies found%s; the mesh has %d.\n", where, a.Mesh.Proxies)
-	return nil
+	return fmt.Sprintf("No proxies found%s; the mesh has %d", where, proxies)
 }
 
 func (o *scopeOptions) narrowed() bool { return o.selection.Pod != "" || o.selection.Workload != "" }

@@ -157,7 +157,10 @@ func (o *verifyOptions) run(ctx context.Context, g *global) error {
 	if err != nil {
 		return err
 	}
-	if len(proxies) == 0 {
+	switch {
+	case len(proxies) == 0 && len(o.targets) == 0:
+		return usageError("%s", noneOf(&selection, a.Mesh.Proxies))
+	case len(proxies) == 0:
 		s := scopeOptions{selection: selection}
 		return s.notFound(in.snapshot)
 	}
@@ -178,7 +181,11 @@ func (o *verifyOptions) run(ctx context.Context, g *global) error {
 	if err != nil {
 		return err
 	}
-	return o.report(g, a, o.compare(ctx, g, a, proxies, actuals))
+	v := o.compare(ctx, g, a, proxies, actuals)
+	if ctx.Err() != nil {
+		return unreadError(fmt.Errorf("verifying: %w", ctx.Err()))
+	}
+	return o.report(g, a, v)
 }
 
 // choose returns the proxies of the targets, each once.
