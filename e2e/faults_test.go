@@ -233,7 +233,7 @@ func TestNoServer(t *testing.T) {
 	stranger := httptest.NewServer(http.NotFoundHandler())
 	defer stranger.Close()
 	o = audit(t, writeKubeconfig(t, stranger.URL), "scope")
-	if o.status != 3 {
+	if o.status != 3 || o.stdout != "" || !strings.Contains(o.stderr, "cannot reach the cluster at "+stranger.URL) {
 		t.Errorf("exit status %d: %s%s", o.status, o.stdout, o.stderr)
 	}
 }

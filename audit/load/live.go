@@ -55,8 +55,10 @@ func Live(ctx context.Context, o LiveOptions) (*snapshot.Snapshot, error) {
 			*o.Stats = l.meter.stats(func(f flow) (level, schema string) { return l.flowNames(ctx, f) })
 		}()
 	}
-	if err := l.discover(ctx); err != nil {
-		return nil, fmt.Errorf("cannot reach the cluster at %s: %w", o.Config.Host, err)
+	if err := l.discover(ctx); errors.Is(ctx.Err(), context.Canceled) {
+		return nil, cancelled(ctx)
+	} else if err != nil {
+		return nil, fmt.Errorf("cannot reach the cluster at %s: %s", o.Config.Host, l.reason(ctx, "", err))
 	}
 	group := errgroup.Group{}
 	group.SetLimit(parallelLists)
@@ -73,10 +75,12 @@ func Live(ctx context.Context, o LiveOptions) (*snapshot.Snapshot, error) {
 		l.readMeshConfigs(ctx)
 	}
 	if errors.Is(ctx.Err(), context.Canceled) {
-		return nil, fmt.Errorf("reading the cluster: %w", ctx.Err())
+		return nil, cancelled(ctx)
 	}
 	return l.builder.Build(), nil
 }
+
+func cancelled(ctx context.Context) error { return fmt.Errorf("reading the cluster: %w", ctx.Err()) }
 
 // live is the state of one reading.
 type live struct {
@@ -136,14 +140,15 @@ func (l *live) discover(ctx context.Context) error {
 	client := discovery.ToDiscoveryInterfaceWithContext(l.kube.Discovery())
 	_, lists, err := discovery.ServerGroupsAndResourcesWithContext(ctx, client)
 	var partly *discovery.ErrGroupDiscoveryFailed
-	var status apierrors.APIStatus
 	switch {
 	case errors.As(err, &partly):
 		l.failed = partly.Groups
-	case errors.As(err, &status) && !apierrors.IsUnauthorized(err) && ctx.Err() == nil:
+	case apierrors.IsForbidden(err), apierrors.IsTooManyRequests(err):
 		l.blind = true
 	case err != nil:
 		return err
+	case len(lists) == 0:
+		return errors.New("what answers there has no kinds: is it an API server?")
 	}
 	l.served = map[schema.GroupVersionResource]bool{}
 	for _, list := range lists {

@@ -250,6 +250,31 @@ func TestLiveUnreachable(t *testing.T) {
 	}
 }
 
+// What answers is no API server: there is an error, and no empty mesh.
+func TestLiveStranger(t *testing.T) {
+	for name, test := range map[string]struct {
+		answer http.HandlerFunc
+		says   string
+	}{
+		"not found": {http.NotFound, "the server could not find the requested resource"},
+		"bad request": {func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "Client sent an HTTP request to an HTTPS server.", http.StatusBadRequest)
+		}, "the server rejected our request"},
+		"a page":    {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>log in</html>")) }, "invalid character '<'"},
+		"no kinds":  {func(w http.ResponseWriter, _ *http.Request) { apistub.Reply(w, map[string]any{}) }, "has no kinds"},
+		"a timeout": {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, "no whole answer within --request-timeout"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(test.answer)
+			defer server.Close()
+			s, err := load.Live(t.Context(), load.LiveOptions{Config: &rest.Config{Host: server.URL, Timeout: time.Second}})
+			if s != nil || err == nil || !strings.Contains(err.Error(), "cannot reach the cluster at "+server.URL) || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("%v, want %q", err, test.says)
+			}
+		})
+	}
+}
+
 func TestLiveOnlyNamespace(t *testing.T) {
 	server, config := apistub.New(t, liveText(t))
 	s, err := load.Live(t.Context(), load.LiveOptions{Config: config, QPS: 1000, Burst: 1000, OnlyNamespace: "shop"})
