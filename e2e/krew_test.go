@@ -42,7 +42,7 @@ func TestKrew(t *testing.T) {
 	if o := run("mesh-audit", "scope", "-o", "json"); o.status != 0 || decode(t, o).Mesh.Proxies == 0 {
 		t.Errorf("exit status %d: %s", o.status, o.stderr)
 	}
-	if o := run("mesh-audit", "completion", "install", "--dir", filepath.Join(krewRoot, "bin")); o.status != 0 {
+	if o := run("mesh-audit", "completion", "install"); o.status != 0 {
 		t.Errorf("completion install: %s%s", o.stdout, o.stderr)
 	}
 	// kubectl itself completes the plugin's arguments then.

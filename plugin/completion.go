@@ -2,8 +2,10 @@ package plugin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -20,7 +22,10 @@ const completeScript = `#!/usr/bin/env sh
 exec kubectl mesh-audit __complete "$@"
 `
 
-const completeScriptName = "kubectl_complete-mesh_audit"
+const (
+	completeScriptName = "kubectl_complete-mesh_audit"
+	pluginName         = "kubectl-mesh_audit"
+)
 
 func newCompletionCommand(g *global) *cobra.Command {
 	cmd := &cobra.Command{
@@ -89,7 +94,7 @@ func installCompletion(dir string) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("cannot tell where the plugin is installed (give --dir): %w", err)
 		}
-		dir = filepath.Dir(self)
+		dir = filepath.Dir(onPathAs(self))
 	}
 	target := filepath.Join(dir, completeScriptName)
 	if old, err := os.ReadFile(target); err == nil && !strings.Contains(string(old), "kubectl mesh-audit __complete") {
@@ -99,6 +104,21 @@ func installCompletion(dir string) (string, error) {
 		return "", fmt.Errorf("install completion (give --dir a directory of the PATH that you can write): %w", err)
 	}
 	return target, os.Chmod(target, 0o755)
+}
+
+// onPathAs is where kubectl finds the plugin: krew has links in the PATH to
+// where it keeps the binaries. self if it is not there.
+func onPathAs(self string) string {
+	found, err := exec.LookPath(pluginName)
+	if err != nil {
+		return self
+	}
+	one, err := os.Stat(found)
+	other, err2 := os.Stat(self)
+	if errors.Join(err, err2) != nil || !os.SameFile(one, other) {
+		return self
+	}
+	return found
 }
 
 func onPath(dir string) bool {

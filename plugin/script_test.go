@@ -41,8 +41,23 @@ func TestScripts(t *testing.T) {
 			env.Setenv("TESTDATA", recorded)
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": status, "action": action},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"status": status, "action": action, "link": link},
 	})
+}
+
+// link NAME COMMAND: NAME is a link to the executable of the command.
+func link(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: link NAME COMMAND")
+	}
+	for _, dir := range filepath.SplitList(ts.Getenv("PATH")) {
+		file := filepath.Join(dir, args[1])
+		if _, err := os.Stat(file); err == nil {
+			ts.Check(os.Symlink(file, args[0]))
+			return
+		}
+	}
+	ts.Fatalf("no command %s", args[1])
 }
 
 // status N COMMAND…: the command ends with the exit status N.
