@@ -3,6 +3,7 @@ package plugin
 import (
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -31,6 +32,8 @@ func (g *global) restConfig() (*rest.Config, error) {
 	case len(raw.Clusters) == 0 && (err != nil || config.Host == unconfigured) && *g.config.APIServer == "":
 		files := strings.Join(loader.ConfigAccess().GetLoadingPrecedence(), ", ")
 		return nil, noCluster(errors.New("no cluster is configured in " + files + ": --kubeconfig or KUBECONFIG names another file"))
+	case errors.Is(err, io.EOF):
+		return nil, noCluster(errors.New("the kubeconfig has no credentials for the cluster, and no user name was typed"))
 	case err != nil:
 		return nil, noCluster(err)
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 )
@@ -45,8 +46,14 @@ func (g *global) validate() error {
 	if !slices.Contains(colors, g.color) {
 		return usageError("--color %q: use auto, always or never", g.color)
 	}
+	if n := g.namespace(); n != "" && !isNamespace(n) {
+		return usageError("-n %q: no name of a namespace", n)
+	}
 	return nil
 }
+
+// isNamespace reports whether a namespace can have the name.
+func isNamespace(name string) bool { return len(validation.IsDNS1123Label(name)) == 0 }
 
 // width is the number of columns that a table may take: the terminal's, at
 // least 120; 0, no limit, where the output is no terminal.

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -117,6 +118,8 @@ func (f *inputFlags) validateLive() error {
 	switch {
 	case !f.live:
 		return nil
+	case f.onlyNamespace != "" && !isNamespace(f.onlyNamespace):
+		return usageError("--only-namespace %q: no name of a namespace", f.onlyNamespace)
 	case f.chunkSize < 1:
 		return usageError("--chunk-size %d: must be at least 1", f.chunkSize)
 	case !(f.qps > 0):
@@ -249,6 +252,9 @@ func (f *inputFlags) hint(names ...string) string {
 }
 
 func (f *inputFlags) readLive(ctx context.Context, g *global, overrides snapshot.Overrides) (*input, error) {
+	if n := g.namespace(); f.onlyNamespace != "" && n != "" && n != f.onlyNamespace {
+		return nil, usageError("-n %s: only namespace %s is read (--only-namespace)", n, f.onlyNamespace)
+	}
 	config, err := g.restConfig()
 	if err != nil {
 		return nil, err
@@ -270,7 +276,10 @@ func (f *inputFlags) readLive(ctx context.Context, g *global, overrides snapshot
 	if f.apiStats {
 		_ = report.APIStats(g.streams.ErrOut, stats)
 	}
-	if err != nil {
+	switch {
+	case ctx.Err() != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return nil, unreadError(err)
+	case err != nil:
 		return nil, noCluster(err)
 	}
 	snap.Overrides = overrides

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"slices"
 	"time"
@@ -105,6 +106,9 @@ func (o *verifyOptions) validate(g *global, args []string) error {
 	}
 	if ways != 1 {
 		return usageError("give one of --config-dump, --live and --xds: it tells where what proxies really have comes from")
+	}
+	if _, _, err := net.SplitHostPort(o.xds); o.xds != "" && err != nil {
+		return usageError("--xds %q: must be HOST:PORT", o.xds)
 	}
 	if !slices.Contains([]string{"", "json", "yaml"}, o.output) {
 		return usageError("unknown output format %q: use json or yaml", o.output)
