@@ -47,10 +47,7 @@ func (e entries) add(rest string, bytes int64) *entry {
 // add counts a view's proxies: what those of a scope share, and what each group
 // has beside it, is without, or has in other sizes.
 func (l *ledger) add(view *mesh.View, p *xds.Projection) {
-	services := make([]*result.Service, len(p.Services))
-	for i, name := range p.Services {
-		services[i] = l.service(view, name)
-	}
+	services := make([]*result.Service, len(p.Services)) // nil: no scope has it yet
 	counted := make([]int, len(services)) // the last scope of which the proxies were counted, from 1
 	for i, s := range p.Scopes {
 		proxies, kind := 0, ""
@@ -61,6 +58,9 @@ func (l *ledger) add(view *mesh.View, p *xds.Projection) {
 		rest := entries{}
 		for _, fan := range s.Fans {
 			for j, id := range fan.Services {
+				if services[id] == nil {
+					services[id] = l.service(view, p.Services[id])
+				}
 				services[id].Total += fan.Bytes[j] * int64(proxies)
 				if counted[id] != i+1 {
 					counted[id] = i + 1

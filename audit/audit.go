@@ -53,43 +53,70 @@ func (s *Selection) selects(p *mesh.Proxy) bool {
 // Run answers for the snapshot's proxies. It fails only if an input object
 // cannot be encoded for its digest.
 func Run(snap *snapshot.Snapshot, o Options) (*result.Audit, error) {
-	m := mesh.New(snap)
+	c, err := Compute(snap, o)
+	if err != nil {
+		return nil, err
+	}
+	return c.Audit, nil
+}
+
+// run is the state of one run.
+type run struct {
+	*assembly
+	o      Options
+	mesh   *mesh.Mesh
+	chosen [][]*mesh.Proxy // of each view
+	total  int             // of chosen
+}
+
+func newRun(snap *snapshot.Snapshot, o Options) (*run, error) {
+	r := &run{o: o, mesh: mesh.New(snap)}
 	out := &result.Audit{
 		APIVersion: result.APIVersion, Kind: result.KindScopeReport,
 		Proxies: []result.Proxy{}, Groups: []result.Group{}, Scopes: []result.Scope{}, Reasons: []result.Reason{}, Gaps: []result.Gap{},
 	}
-	out.Gaps = append(append(out.Gaps, snap.Gaps...), m.Gaps...)
+	out.Gaps = append(append(out.Gaps, snap.Gaps...), r.mesh.Gaps...)
 	var err error
-	if o.Brief = o.Brief && !o.Details; !o.Brief {
+	if r.o.Brief = o.Brief && !o.Details; !r.o.Brief {
 		if out.Objects, err = snap.Objects(o.Details); err != nil {
 			return nil, err
 		}
 	}
-	a := &assembly{out: out, ledger: newLedger(o.Details)}
+	r.assembly = &assembly{out: out, ledger: newLedger(o.Details)}
 	if o.Details {
-		a.indexObjects()
+		r.indexObjects()
 	}
-	total := 0
-	chosen := make([][]*mesh.Proxy, len(m.Views))
-	for i, view := range m.Views {
+	r.chosen = make([][]*mesh.Proxy, len(r.mesh.Views))
+	for i, view := range r.mesh.Views {
 		for _, p := range view.Proxies {
 			if o.Select.selects(p) {
-				chosen[i] = append(chosen[i], p)
+				r.chosen[i] = append(r.chosen[i], p)
 			}
 		}
-		total += len(chosen[i])
+		r.total += len(r.chosen[i])
 	}
+	return r, nil
+}
+
+func (r *run) progress(done int) {
+	if r.o.Progress != nil {
+		r.o.Progress(done, r.total)
+	}
+}
+
+// all computes all chosen proxies.
+func (r *run) all() *Computation {
+	c := &Computation{Audit: r.out, mesh: r.mesh, options: r.o}
 	done := 0
-	for i, view := range m.Views {
-		a.addParts(view, project(view, chosen[i], &o, func(n int) {
-			if o.Progress != nil {
-				o.Progress(done+n, total)
-			}
-		}))
-		done += len(chosen[i])
+	for i, view := range r.mesh.Views {
+		parts := project(view, chosenParts(view, r.chosen[i]), &r.o, func(n int) { r.progress(done + n) })
+		r.addParts(view, parts)
+		r.out.Gaps = append(r.out.Gaps, parts[0].builder.SizeGaps(r.chosen[i])...)
+		c.parts = append(c.parts, parts)
+		done += len(r.chosen[i])
 	}
-	a.finish(m)
-	return out, nil
+	r.finish(r.mesh)
+	return c
 }
 
 // Proxies lists the selected proxies by namespace and name, without computing
@@ -128,11 +155,15 @@ type assembly struct {
 	objects map[objectKey]uint32 // indexes in out.Objects; nil: without details
 }
 
-// add takes a projection in; number tells the audit's number of a reason of it.
+// add takes a projection in; number tells the audit's number of a reason of it;
+// nil: its resources have those already.
 func (a *assembly) add(view *mesh.View, p *xds.Projection, number func(result.ReasonID) result.ReasonID) {
 	a.out.Gaps = append(a.out.Gaps, p.Gaps...)
 	moved := map[*result.Resource]bool{}
 	renumber := func(r *result.Resources) {
+		if number == nil {
+			return
+		}
 		for _, t := range result.Types {
 			for _, res := range *r.Of(t) {
 				if moved[res] {

@@ -25,10 +25,10 @@ type part struct {
 	projection *xds.Projection
 }
 
-// partsOf cuts proxies, sorted by namespace, between namespaces into parts that
+// chosenParts cuts proxies, sorted by namespace, between namespaces into parts that
 // can be computed at the same time; the answer is the same for any parts. Where
 // most namespaces have no Sidecar there is one: their scopes share nearly all.
-func partsOf(view *mesh.View, proxies []*mesh.Proxy) []*part {
+func chosenParts(view *mesh.View, proxies []*mesh.Proxy) []*part {
 	scoped := map[string]bool{}
 	for _, cfg := range view.Sidecars {
 		scoped[cfg.Namespace] = true
@@ -55,9 +55,8 @@ func partsOf(view *mesh.View, proxies []*mesh.Proxy) []*part {
 	return out
 }
 
-// project computes the proxies of a view, on all processors where it has parts.
-func project(view *mesh.View, proxies []*mesh.Proxy, o *Options, progress func(done int)) []*part {
-	parts := partsOf(view, proxies)
+// project computes the parts of a view, on all processors.
+func project(view *mesh.View, parts []*part, o *Options, progress func(done int)) []*part {
 	var group sync.WaitGroup
 	free := make(chan struct{}, runtime.GOMAXPROCS(0))
 	var lock sync.Mutex
@@ -81,8 +80,6 @@ func project(view *mesh.View, proxies []*mesh.Proxy, o *Options, progress func(d
 		})
 	}
 	group.Wait()
-	first := parts[0]
-	first.projection.Gaps = append(first.projection.Gaps, first.builder.SizeGaps(proxies)...)
 	return parts
 }
 
@@ -100,8 +97,8 @@ func (p *part) prepare(view *mesh.View, o *Options) {
 // addParts takes the parts of a view in. Reasons are numbered as resources name
 // them, whatever the parts: equal ones become one.
 func (a *assembly) addParts(view *mesh.View, parts []*part) {
-	offset := result.ReasonID(len(a.out.Reasons))
 	all := scope.NewRecorder()
+	offset := result.ReasonID(len(a.out.Reasons))
 	for _, p := range parts {
 		reasons := p.rec.Reasons()
 		known := make([]result.ReasonID, len(reasons)) // number + 1; 0: not named yet

@@ -149,11 +149,7 @@ func (o *diffOptions) run(ctx context.Context, g *global) error {
 	if err != nil {
 		return err
 	}
-	before, err := o.audit(g, &base)
-	if err != nil {
-		return err
-	}
-	after, err := o.audit(g, &head)
+	before, after, err := o.audits(g, &base, &head)
 	if err != nil {
 		return err
 	}
@@ -176,25 +172,60 @@ func (o *diffOptions) narrowed() bool {
 	return s.Pod != "" || s.Workload != "" || s.Namespace != "" || s.Labels != nil
 }
 
-// audit answers for one side.
-func (o *diffOptions) audit(g *global, s *side) (*result.Audit, error) {
-	if s.saved != nil {
-		if o.selection.Labels != nil {
-			return nil, usageError("-l needs the pods' labels, which a saved report (%s) does not have", s.label)
+// audits answers for both sides.
+func (o *diffOptions) audits(g *global, base, head *side) (before, after *result.Audit, err error) {
+	var computed *audit.Computation
+	if base.saved != nil {
+		before, err = o.saved(base)
+	} else {
+		computed, err = compute(g, base, func(p progressFunc) (*audit.Computation, error) {
+			return audit.Compute(base.snap, audit.Options{Select: o.selection, Details: true, Progress: p})
+		})
+		if err == nil {
+			before = computed.Audit
+			before.Diagnostics = base.diagnostics
 		}
-		return o.selection.Narrow(s.saved), nil
 	}
-	bar := g.newProgress()
-	a, err := audit.Run(s.snap, audit.Options{
-		Select: o.selection, Details: true,
-		Progress: func(done, total int) { bar.printf("computing %s: %d of %d proxies", s.label, done, total) },
-	})
-	bar.done()
 	if err != nil {
-		return nil, unreadError(err)
+		return nil, nil, err
 	}
-	a.Diagnostics = s.diagnostics
-	return a, nil
+	switch {
+	case head.saved != nil:
+		after, err = o.saved(head)
+		return before, after, err
+	case computed != nil:
+		after, err = compute(g, head, func(p progressFunc) (*result.Audit, error) { return computed.Change(head.snap, p) })
+	default:
+		after, err = compute(g, head, func(p progressFunc) (*result.Audit, error) {
+			return audit.Run(head.snap, audit.Options{Select: o.selection, Details: true, Progress: p})
+		})
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	after.Diagnostics = head.diagnostics
+	return before, after, nil
+}
+
+type progressFunc = func(done, total int)
+
+// compute shows the progress of computing a side.
+func compute[T any](g *global, s *side, run func(progressFunc) (T, error)) (T, error) {
+	bar := g.newProgress()
+	defer bar.done()
+	out, err := run(func(done, total int) { bar.printf("computing %s: %d of %d proxies", s.label, done, total) })
+	if err != nil {
+		return out, unreadError(err)
+	}
+	return out, nil
+}
+
+// saved is the answer of a saved report.
+func (o *diffOptions) saved(s *side) (*result.Audit, error) {
+	if o.selection.Labels != nil {
+		return nil, usageError("-l needs the pods' labels, which a saved report (%s) does not have", s.label)
+	}
+	return o.selection.Narrow(s.saved), nil
 }
 
 func (o *diffOptions) print(g *global, d *result.Diff, head *reading) error {

@@ -29,6 +29,9 @@ type ScopeResult struct {
 	scope  *scope.Scope
 }
 
+// Namespace is that of its proxies.
+func (s *ScopeResult) Namespace() string { return s.scope.Namespace }
+
 // NamespaceOf tells which namespace's service the scope knows by a host name;
 // empty: none.
 func (s *ScopeResult) NamespaceOf(host string) string {
