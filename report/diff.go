@@ -15,6 +15,7 @@ const (
 	diffSubjects  = 3
 	diffWorkloads = 4
 	diffInputs    = 6
+	diffSteps     = 12
 )
 
 // DiffOptions say how much the text of a diff shows.
@@ -59,13 +60,25 @@ func OnlyType(d *result.Diff, xdsType string) *result.Diff {
 	return &out
 }
 
+// nothingCompared is the verdict where neither mesh has a proxy, so that no gate
+// could trip.
+const nothingCompared = "NOTHING COMPARED: neither mesh has a proxy (no pod with an istio-proxy container, and no workload that injection selects)"
+
+// compared is how many proxies either mesh has.
+func compared(s result.DiffSummary) int { return s.Proxies + s.Added + s.Removed }
+
 // Verdict is the one line that says it all.
 func Verdict(d *result.Diff) string {
 	s := d.Summary
 	var parts []string
-	if s.Changed == 0 {
+	switch {
+	case compared(s) == 0:
+		parts = append(parts, nothingCompared)
+	case s.Proxies == 0:
+		parts = append(parts, "no proxy is in both meshes")
+	case s.Changed == 0:
 		parts = append(parts, fmt.Sprintf("no difference for %s", count(s.Proxies, "proxy", "proxies")))
-	} else {
+	default:
 		parts = append(parts, fmt.Sprintf("%d of %s %s, %s", s.Changed, count(s.Proxies, "proxy", "proxies"), verb(s.Changed, "changes", "change"), losers(s)))
 		if s.LeastGrowth.Delta() != 0 || s.MostGrowth.Delta() != 0 {
 			parts = append(parts, "bytes per connection "+span(s.LeastGrowth.Percent(), s.MostGrowth.Percent(), percent))
@@ -85,6 +98,8 @@ func Verdict(d *result.Diff) string {
 		parts = append(parts, "NOT SAFE IN ANY ORDER")
 	}
 	switch {
+	case s.Istiod.Delta() != 0 && s.Istiod.Base == 0:
+		parts = append(parts, "istiod total "+signed(s.Istiod.Delta()))
 	case s.Istiod.Delta() != 0:
 		parts = append(parts, fmt.Sprintf("istiod total %s (%s)", signed(s.Istiod.Delta()), percent(s.Istiod.Percent())))
 	case s.Changed > 0:
@@ -257,9 +272,13 @@ func (w *diffWriter) order() {
 		w.wrap("  NOT SAFE IN ANY ORDER: ", "    ", w.view.Order.Unsafe)
 		return
 	}
-	steps := make([]string, 0, len(w.view.Order.Steps))
-	for i, s := range w.view.Order.Steps {
+	first := w.view.Order.Steps[:min(len(w.view.Order.Steps), limit(w.o.All, diffSteps))]
+	steps := make([]string, 0, len(first))
+	for i, s := range first {
 		steps = append(steps, fmt.Sprintf("%d. %s %s", i+1, s.Do, refName(w.view.inputs[s.Input].Ref())))
+	}
+	if rest := len(w.view.Order.Steps) - len(first); rest > 0 {
+		steps = append(steps, fmt.Sprintf("… and %s (--show all)", count(rest, "more step", "more steps")))
 	}
 	w.wrap("  safe: ", "    ", strings.Join(steps, "  "))
 }
@@ -316,7 +335,11 @@ func (w *diffWriter) silent() {
 		return
 	}
 	w.linef("")
-	w.linef("%s", w.header.Sprint("CHANGED INPUT THAT NO PROXY NOTICES"))
+	title := "CHANGED INPUT THAT NO PROXY NOTICES"
+	if w.view.Summary.Added+w.view.Summary.Removed > 0 {
+		title = "CHANGED INPUT THAT NO PROXY OF BOTH MESHES NOTICES"
+	}
+	w.linef("%s", w.header.Sprint(title))
 	shown := names[:min(len(names), limit(w.o.All, diffInputs))]
 	for _, n := range shown {
 		w.wrap("  ", "    ", n)

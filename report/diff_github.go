@@ -41,15 +41,16 @@ func DiffGitHub(out io.Writer, d *result.Diff, places Places) error {
 	return w.err
 }
 
-// Kinds of findings on proxies that only one side has.
+// Kinds of findings on proxies that only one side has, or that are on neither.
 const (
+	nothing      result.ChangeKind = "nothing compared"
 	goneProxies  result.ChangeKind = "gone"  // all of a workload
 	fewerProxies result.ChangeKind = "fewer" // others of the workload are left
 	newProxies   result.ChangeKind = "new"
 )
 
 // findingLevels are the levels of annotations that are no notices.
-var findingLevels = map[result.ChangeKind]string{unreadInput: "error", goneProxies: "warning", result.Lost: "warning"}
+var findingLevels = map[result.ChangeKind]string{unreadInput: "error", nothing: "warning", goneProxies: "warning", result.Lost: "warning"}
 
 func annotationPlace(s result.Source) string {
 	place := ""
@@ -103,6 +104,9 @@ func (p Places) of(s result.Source, gone bool) result.Source {
 // proxies comes before what others lose.
 func diffFindings(d *result.Diff, places Places) []diffFinding {
 	f := &findings{view: viewOf(d), places: places, index: map[findingKey]int{}, list: unreadFindings(d, places)}
+	if compared(d.Summary) == 0 {
+		f.list = append(f.list, diffFinding{kind: nothing, title: "mesh-audit", lines: []string{nothingCompared}})
+	}
 	f.oneSided(goneProxies, d.Gone, func(one *result.OneSided) bool { return one.Left == 0 })
 	for _, b := range f.view.blocks() {
 		var lines []string

@@ -15,6 +15,7 @@ import (
 // sarifRules are the kinds of changes as SARIF rules.
 var sarifRules = map[result.ChangeKind]struct{ id, level, text string }{
 	unreadInput:        {"mesh-diff/unread", "error", "Input that the answer needs could not be read"},
+	nothing:            {"mesh-diff/nothing-compared", "warning", "Neither mesh has a proxy"},
 	goneProxies:        {"mesh-diff/gone", "warning", "A workload loses all its proxies"},
 	result.Lost:        {"mesh-diff/lost", "warning", "Proxies lose a resource, or a part of one"},
 	lostUnused:         {"mesh-diff/lost-unused", "note", "Proxies lose what is unused or served otherwise"},
@@ -34,7 +35,7 @@ const projectURI = "https://github.com/mesh-audit/mesh-audit"
 func DiffSARIF(out io.Writer, d *result.Diff, version string, places Places) error {
 	run := sarif.NewRunWithInformationURI("mesh-audit", projectURI)
 	run.Tool.Driver.WithVersion(version)
-	for _, kind := range slices.Concat([]result.ChangeKind{unreadInput, goneProxies}, blockKinds, []result.ChangeKind{fewerProxies, newProxies}) {
+	for _, kind := range slices.Concat([]result.ChangeKind{unreadInput, nothing, goneProxies}, blockKinds, []result.ChangeKind{fewerProxies, newProxies}) {
 		rule := sarifRules[kind]
 		run.AddRule(rule.id).WithDescription(rule.text)
 	}

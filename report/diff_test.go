@@ -206,7 +206,7 @@ func TestDiffWriteErrors(t *testing.T) {
 // TestAnnotationLimits: GitHub shows ten annotations of a level, so that the
 // worst come first and the rest is counted.
 func TestAnnotationLimits(t *testing.T) {
-	d := &result.Diff{}
+	d := &result.Diff{Summary: result.DiffSummary{Proxies: 1, Changed: 1}}
 	for i := range 12 {
 		n := strconv.Itoa(i)
 		d.Diagnostics = append(d.Diagnostics, result.Diagnostic{Source: result.Source{File: "a.yaml", Line: i + 1}, Text: "bad"})
@@ -243,5 +243,55 @@ func TestAnnotationLimits(t *testing.T) {
 		if !strings.Contains(out.String(), text) {
 			t.Errorf("no %q in:\n%s", text, out.String())
 		}
+	}
+}
+
+// TestVerdict: meshes without proxies are never told as equal, in any format.
+func TestVerdict(t *testing.T) {
+	for want, s := range map[string]result.DiffSummary{
+		"NOTHING COMPARED: neither mesh has a proxy (no pod with an istio-proxy container, and no workload that injection selects)": {},
+		"no difference for 2 proxies":                                                                     {Proxies: 2},
+		"no proxy is in both meshes; 2 proxies new; istiod total +1.5 kB":                                 {Added: 2, Istiod: result.Growth{Head: 1500}},
+		"no proxy is in both meshes; 2 proxies gone (all of 1 workload); istiod total −1.5 kB (−100.0 %)": {Removed: 2, Emptied: 1, Istiod: result.Growth{Base: 1500}},
+		"no difference for 2 proxies; 1 proxy new; istiod total +1.0 kB (+50.0 %)":                        {Proxies: 2, Added: 1, Istiod: result.Growth{Base: 2000, Head: 3000}},
+		"1 of 2 proxies changes, 1 loses something that callers notice; bytes per connection −50.0 % … ±0 %; istiod total −1.0 kB (−25.0 %)": {
+			Proxies: 2, Changed: 1, Lose: 1, LeastGrowth: result.Growth{Base: 2000, Head: 1000}, MostGrowth: result.Growth{Base: 2000, Head: 2000}, Istiod: result.Growth{Base: 4000, Head: 3000},
+		},
+	} {
+		if have := report.Verdict(&result.Diff{Summary: s}); have != want {
+			t.Errorf("%q, want %q", have, want)
+		}
+	}
+	for name, render := range map[string]func(io.Writer) error{
+		"text":     func(w io.Writer) error { return report.Diff(w, &result.Diff{}, report.DiffOptions{}) },
+		"markdown": func(w io.Writer) error { return report.DiffMarkdown(w, &result.Diff{}) },
+		"github":   func(w io.Writer) error { return report.DiffGitHub(w, &result.Diff{}, nil) },
+		"sarif":    func(w io.Writer) error { return report.DiffSARIF(w, &result.Diff{}, "v1", nil) },
+	} {
+		var out bytes.Buffer
+		if err := render(&out); err != nil || !strings.Contains(out.String(), "NOTHING COMPARED") {
+			t.Errorf("%s: %v\n%s", name, err, out.String())
+		}
+	}
+}
+
+// TestOrderLimit: the first screen does not list thousands of steps.
+func TestOrderLimit(t *testing.T) {
+	d := &result.Diff{Summary: result.DiffSummary{Proxies: 1}, Order: result.Order{Hazards: []result.Hazard{{First: "i0", Then: "i1", Text: "503 NC"}}}}
+	for i := range 100 {
+		id := "i" + strconv.Itoa(i)
+		d.Inputs = append(d.Inputs, result.Input{ID: id, Kind: result.InputObject, Change: "added", Head: result.Ref{Kind: "Service", Name: id}, Changes: 1})
+		d.Order.Steps = append(d.Order.Steps, result.Step{Input: id, Do: "apply"})
+	}
+	var out bytes.Buffer
+	if err := report.Diff(&out, d, report.DiffOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if text := strings.Join(strings.Fields(out.String()), " "); !strings.Contains(text, "12. apply Service i11 … and 88 more steps (--show all)") || strings.Contains(text, "i12") {
+		t.Error(text)
+	}
+	out.Reset()
+	if err := report.Diff(&out, d, report.DiffOptions{All: true}); err != nil || !strings.Contains(out.String(), "100. apply Service i99") {
+		t.Errorf("%v\n%s", err, out.String())
 	}
 }

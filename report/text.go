@@ -9,6 +9,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/fatih/color"
 	"k8s.io/cli-runtime/pkg/printers"
@@ -17,17 +18,20 @@ import (
 // Clean makes a string of the cluster safe for a cell of a terminal table:
 // control and other unprintable characters are shown, not obeyed.
 func Clean(s string) string {
-	if strings.IndexFunc(s, unprintable) < 0 {
+	if utf8.ValidString(s) && strings.IndexFunc(s, unprintable) < 0 {
 		return s
 	}
 	var b strings.Builder
-	for _, r := range s {
-		if unprintable(r) {
+	for i, r := range s {
+		switch {
+		case r == utf8.RuneError && !strings.HasPrefix(s[i:], string(r)):
+			fmt.Fprintf(&b, `\x%02x`, s[i]) // not UTF-8
+		case unprintable(r):
 			quoted := fmt.Sprintf("%+q", r)
 			b.WriteString(quoted[1 : len(quoted)-1])
-			continue
+		default:
+			b.WriteRune(r)
 		}
-		b.WriteRune(r)
 	}
 	return printers.EscapeTerminal(b.String())
 }

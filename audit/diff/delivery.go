@@ -1,10 +1,6 @@
 package diff
 
-import (
-	"slices"
-
-	"github.com/mesh-audit/mesh-audit/audit/result"
-)
+import "github.com/mesh-audit/mesh-audit/audit/result"
 
 // delivery is what a connection gets of one type.
 type delivery struct {
@@ -89,13 +85,17 @@ func (c *comparer) clusterBytes(p *pair, x extent) int64 {
 // bytes are not counted.
 func (c *comparer) assignments(p *pair, s sent) delivery {
 	var out delivery
-	send := func(bytes int64) { out = delivery{true, out.bytes + bytes} }
+	send := func(list ...int64) {
+		for _, bytes := range list {
+			out = delivery{true, out.bytes + bytes}
+		}
+	}
 	g := c.gainsOf(p)
 	switch {
 	case s.eds.all && p.base.Counts.EDS > 0:
 		send(p.head.Bytes.EDS)
-		for _, r := range g.assignments {
-			out.bytes -= r.Bytes
+		for _, bytes := range g.allAssignments {
+			out.bytes -= bytes
 		}
 	case s.eds.any:
 		before, after := c.factsOf(c.base, c.baseScope(p)), c.factsOf(c.head, c.headScope(p))
@@ -108,9 +108,12 @@ func (c *comparer) assignments(p *pair, s sent) delivery {
 			}
 		}
 	}
-	for _, r := range g.assignments {
-		if cl, ok := parseCluster(r.Name); ok && s.cds.any && (s.cds.all || slices.Contains(s.cds.hosts, cl.host)) {
-			send(r.Bytes)
+	switch {
+	case s.cds.any && s.cds.all:
+		send(g.allAssignments...)
+	case s.cds.any:
+		for _, host := range distinct(s.cds.hosts) {
+			send(g.assignments[host]...)
 		}
 	}
 	return out

@@ -87,7 +87,9 @@ type comparer struct {
 	facts      map[*result.Scope]*scopeFacts
 	takers     map[*result.Scope]*takers
 	gained     map[scopePair]*gains
-	found      map[hazard]string // what callers would see in between
+	found      map[hazard]string   // what callers would see in between
+	hosts      map[object][]string // of Services and ServiceEntries, once asked for
+	touched    map[string][]string // services by the inputs that change them, once asked for
 }
 
 // entry is a change with the pairs of groups that it is for.

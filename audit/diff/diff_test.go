@@ -207,6 +207,45 @@ func TestSees(t *testing.T) {
 			mesh{lds: []*result.Resource{outbound("PassthroughCluster"), res("virtualInbound", chain("dst:*:80 transport:raw_buffer"), chain("dst:*:80 transport:tls"))}},
 			[]string{"lost lds virtualInbound [dst:*:80 app:http/1.1 transport:raw_buffer] (harmless)"},
 		},
+		"an SNI chain whose connections the default takes to the same": {
+			mesh{lds: []*result.Resource{res("0.0.0.0_443", chain("sni:a", "cluster outbound|443||a"), chain("default", "cluster PassthroughCluster")), outbound("PassthroughCluster")}},
+			mesh{lds: []*result.Resource{res("0.0.0.0_443", chain("", "cluster outbound|443||a")), outbound("PassthroughCluster")}},
+			[]string{
+				"lost lds 0.0.0.0_443 [default]: led to outbound|443||a instead",
+				`lost lds 0.0.0.0_443 [sni:a]: filter chain "" instead (harmless)`,
+				"gained lds 0.0.0.0_443 []",
+			},
+		},
+		"a listener whose connections the wildcard one leads to another service": {
+			mesh{lds: []*result.Resource{res("10.0.0.1_443", chain("", "cluster outbound|443||a")), res("0.0.0.0_443", chain("", "cluster outbound|443||b"))}},
+			mesh{lds: []*result.Resource{res("0.0.0.0_443", chain("", "cluster outbound|443||b")), outbound("PassthroughCluster")}},
+			[]string{"lost lds 10.0.0.1_443: led to outbound|443||b instead", "gained lds virtualOutbound"},
+		},
+		"endpoints that all go with the cluster's type": {
+			mesh{rds: routed(api), cds: []*result.Resource{res(api, result.Part{Type: "STRICT_DNS", Endpoints: new(1)})}},
+			mesh{rds: routed(api), cds: []*result.Resource{res(api, result.Part{Type: "EDS"})}, eds: []*result.Resource{res(api, result.Part{Endpoints: new(0)})}},
+			[]string{"changed cds " + api + " type,endpoints: 503 UH", "gained eds " + api},
+		},
+		"a new Service without endpoints": {
+			mesh{rds: []*result.Resource{res("80", host("allow_any", "*", "PassthroughCluster"))}},
+			mesh{
+				services: []result.Service{{Host: "new.apps", Namespace: "apps", Ref: result.Ref{Kind: "Service", Namespace: "apps", Name: "new"}}},
+				objects:  []result.Object{object("Service", "new", "1")},
+				rds:      []*result.Resource{res("80", of("new.apps", host("new", "new:80", "outbound|80||new.apps")), host("allow_any", "*", "PassthroughCluster"))},
+				cds:      []*result.Resource{res("outbound|80||new.apps", result.Part{Type: "EDS"})}, eds: []*result.Resource{res("outbound|80||new.apps", result.Part{Endpoints: new(0)})},
+			},
+			[]string{"gained cds outbound|80||new.apps", "gained eds outbound|80||new.apps", "gained rds 80 [new]"},
+		},
+		"a new ServiceEntry without endpoints": {
+			mesh{rds: []*result.Resource{res("80", host("allow_any", "*", "PassthroughCluster"))}},
+			mesh{
+				services: []result.Service{{Host: "new.example", Namespace: "apps", Ref: result.Ref{Kind: "ServiceEntry", Namespace: "apps", Name: "new"}}},
+				objects:  []result.Object{object("ServiceEntry", "new", "1")},
+				rds:      []*result.Resource{res("80", of("new.example", host("new", "new.example:80", "outbound|80||new.example")), host("allow_any", "*", "PassthroughCluster"))},
+				cds:      []*result.Resource{res("outbound|80||new.example", result.Part{Type: "EDS"})}, eds: []*result.Resource{res("outbound|80||new.example", result.Part{Endpoints: new(0)})},
+			},
+			[]string{"gained rds 80 [new]: 503 UH", "gained cds outbound|80||new.example", "gained eds outbound|80||new.example"},
+		},
 		"some endpoints": {
 			mesh{eds: []*result.Resource{res(api, result.Part{Endpoints: new(3)})}},
 			mesh{eds: []*result.Resource{res(api, result.Part{Endpoints: new(2)})}},

@@ -88,27 +88,32 @@ func (c *comparer) eventOf(i int) *event {
 
 // hostsFor are the host names of a Service or ServiceEntry, on either side.
 func (c *comparer) hostsFor(o object) []string {
-	var out []string
-	for _, s := range []*side{c.base, c.head} {
-		for i := range s.Services {
-			if objectOf(s.Services[i].Ref) == o {
-				out = append(out, s.Services[i].Host)
+	if c.hosts == nil {
+		c.hosts = map[object][]string{}
+		for _, s := range []*side{c.base, c.head} {
+			for i := range s.Services {
+				key := objectOf(s.Services[i].Ref)
+				c.hosts[key] = append(c.hosts[key], s.Services[i].Host)
 			}
 		}
 	}
-	return distinct(out)
+	return distinct(c.hosts[o])
 }
 
 // changedHosts are the services of which endpoints or clusters change because
 // of an input.
 func (c *comparer) changedHosts(input string) []string {
-	var out []string
-	for _, entry := range c.entries {
-		if ch := &entry.change; slices.Contains(ch.Inputs, input) && ch.Service != "" {
-			out = append(out, ch.Service)
+	if c.touched == nil {
+		c.touched = map[string][]string{}
+		for _, entry := range c.entries {
+			for _, id := range entry.change.Inputs {
+				if entry.change.Service != "" {
+					c.touched[id] = append(c.touched[id], entry.change.Service)
+				}
+			}
 		}
 	}
-	return distinct(out)
+	return distinct(c.touched[input])
 }
 
 // endpointsEvent finds the services whose endpoints an input changes: by its

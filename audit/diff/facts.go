@@ -110,8 +110,9 @@ func (c *comparer) factsOf(s *side, scope *result.Scope) *scopeFacts {
 // gains is what the head's scope of a pair has that the base's has not.
 type gains struct {
 	hosts []string // services without clusters before
-	// assignments are the load assignments.
-	assignments []*result.Resource
+	// assignments are the bytes of the load assignments, by service and in all.
+	assignments    map[string][]int64
+	allAssignments []int64
 }
 
 func (c *comparer) gainsOf(p *pair) *gains {
@@ -119,7 +120,7 @@ func (c *comparer) gainsOf(p *pair) *gains {
 	if known := c.gained[key]; known != nil {
 		return known
 	}
-	g := &gains{}
+	g := &gains{assignments: map[string][]int64{}}
 	c.gained[key] = g
 	before := c.factsOf(c.base, key.base)
 	for _, f := range c.scopes[key] {
@@ -130,7 +131,8 @@ func (c *comparer) gainsOf(p *pair) *gains {
 		switch {
 		case !ok:
 		case f.Type == "eds":
-			g.assignments = append(g.assignments, f.head)
+			g.assignments[cl.host] = append(g.assignments[cl.host], f.head.Bytes)
+			g.allAssignments = append(g.allAssignments, f.head.Bytes)
 		case f.Type == "cds" && (before.hosts[cl.host] == nil || !before.hosts[cl.host].whole):
 			g.hosts = append(g.hosts, cl.host)
 		}

@@ -2,6 +2,8 @@ package diff
 
 import (
 	"maps"
+	"net"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -51,6 +53,9 @@ func (c *comparer) newly(xdsType string, was, is place) []string {
 		if text := c.refused(is); text != "" && text != c.refused(was) {
 			out = append(out, text)
 		}
+		if text := c.emptied(is); was.part.Type != is.part.Type && text != "" && c.emptied(was) == "" {
+			out = append(out, text)
+		}
 		return out
 	}
 	before, after := c.ends(was), c.ends(is)
@@ -75,11 +80,27 @@ func (p place) unasked() bool {
 // the same route configuration that served them.
 func (c *comparer) taken(from place, config *result.Resource, is place) []string {
 	for _, d := range is.part.Domains {
-		if from.part = hostFor(config, d); from.part != nil {
+		if from.part = hostFor(config, d); from.part != nil && !unheard(from.side, is, d) {
 			return c.newly("rds", from, is)
 		}
 	}
 	return nil
+}
+
+// unheard reports whether a domain of a virtual host is a name or address of a
+// Service that the other side does not have: there, nobody could call it.
+func unheard(other *side, is place, domain string) bool {
+	host := is.part.Service
+	services := is.side.services[host]
+	isNew := func(s *result.Service) bool { return s.Ref.Kind == "Service" && other.object(objectOf(s.Ref)) == nil }
+	if len(other.services[host]) > 0 || len(services) == 0 || !slices.ContainsFunc(services, isNew) {
+		return false
+	}
+	if name, _, err := net.SplitHostPort(domain); err == nil {
+		domain = name
+	}
+	_, err := netip.ParseAddr(strings.Trim(domain, "[]"))
+	return err == nil || strings.HasPrefix(host+".", strings.TrimSuffix(domain, ".")+".")
 }
 
 // ends is where a part leads to; what only mirrored requests go to does not count.
@@ -156,6 +177,17 @@ func (v groupView) empty(r *result.Resource) bool {
 		parts = assignments[0].Parts
 	}
 	return len(parts) == 1 && parts[0].Endpoints != nil && *parts[0].Endpoints == 0
+}
+
+// emptied says how a cluster that something leads to fails for lack of endpoints;
+// empty: it does not.
+func (c *comparer) emptied(p place) string {
+	for _, r := range p.view.find("cds", p.resource) {
+		if p.view.empty(r) {
+			return c.refs(p.view).withoutCluster(p.resource, true)
+		}
+	}
+	return ""
 }
 
 // missing says why a proxy has no such cluster.

@@ -22,8 +22,9 @@ type extent struct {
 	hosts    []string
 }
 
+// union adds y; the hosts of x must be its own.
 func (x extent) union(y extent) extent {
-	return extent{any: x.any || y.any, all: x.all || y.all, hosts: slices.Concat(x.hosts, y.hosts)}
+	return extent{any: x.any || y.any, all: x.all || y.all, hosts: append(x.hosts, y.hosts...)}
 }
 
 func (s sent) union(t sent) sent {

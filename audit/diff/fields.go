@@ -18,6 +18,12 @@ func fieldChanges(base, head json.RawMessage) []result.FieldChange {
 	if before == nil || after == nil {
 		return nil
 	}
+	for _, side := range []map[string]any{before, after} {
+		annotations, _ := side["Annotations"].(map[string]any)
+		if delete(annotations, assumedMark); len(annotations) == 0 {
+			side["Annotations"] = nil
+		}
+	}
 	var w fieldWalk
 	for _, top := range []struct{ field, path string }{
 		{"Labels", "metadata.labels"}, {"Annotations", "metadata.annotations"}, {"Spec", "spec"}, {"Replicas", "spec.replicas"},
@@ -35,6 +41,9 @@ func fieldChanges(base, head json.RawMessage) []result.FieldChange {
 	}
 	return w.out
 }
+
+// assumedMark is the annotation by which completion marks what it made.
+const assumedMark = "mesh-audit/assumed"
 
 func decoded(content json.RawMessage) map[string]any {
 	var out map[string]any

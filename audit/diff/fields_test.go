@@ -75,3 +75,23 @@ func TestOwnedInputs(t *testing.T) {
 		}
 	}
 }
+
+// TestAssumedMark: a Namespace that is written down is no change against the one
+// that completion made of its name, unless it says more.
+func TestAssumedMark(t *testing.T) {
+	made := of(object("Namespace", "shop", "1"), `{"Labels": {"a": "b"}, "Annotations": {"mesh-audit/assumed": "true"}}`)
+	made.Assumed = true
+	written := of(object("Namespace", "shop", "2"), `{"Labels": {"a": "b"}, "Annotations": null}`)
+	labelled := of(object("Namespace", "shop", "3"), `{"Labels": {"a": "c"}, "Annotations": null}`)
+	list := func(o result.Object) mesh { return mesh{objects: []result.Object{o}} }
+	if d := compare(list(made), list(written)); len(d.Inputs) != 0 {
+		t.Errorf("%+v", d.Inputs)
+	}
+	if d := compare(list(written), list(made)); len(d.Inputs) != 0 {
+		t.Errorf("swapped: %+v", d.Inputs)
+	}
+	d := compare(list(made), list(labelled))
+	if len(d.Inputs) != 1 || len(d.Inputs[0].Fields) != 1 || d.Inputs[0].Fields[0].Path != "metadata.labels.a" {
+		t.Errorf("%+v", d.Inputs)
+	}
+}

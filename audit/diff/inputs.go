@@ -22,13 +22,16 @@ type inputs struct {
 	// completed are the owners of assumed objects that changed: what was made
 	// of their change.
 	completed map[object]bool
+	makers    *endpointMakers // once asked for
+	// selections are those that were asked for.
+	selections map[object][]selection
 }
 
 // readInputs compares the input objects by their digests, and the control
 // planes by what they say of themselves. Assumed objects are no causes where
 // what they were made from changed.
 func (c *comparer) readInputs() {
-	c.inputs = inputs{index: map[string]int{}, byObject: map[object]int{}, completed: map[object]bool{}}
+	c.inputs = inputs{index: map[string]int{}, byObject: map[object]int{}, completed: map[object]bool{}, selections: map[object][]selection{}}
 	before := map[object]*result.Object{}
 	for i := range c.base.Objects {
 		before[objectOf(c.base.Objects[i].Ref)] = &c.base.Objects[i]
@@ -64,7 +67,7 @@ func (c *comparer) readInputs() {
 			note(result.InputUnread, nil, is)
 		case was == nil:
 			note("added", nil, is)
-		case was.Digest != is.Digest:
+		case was.Digest != is.Digest && !onlyMarked(was, is):
 			note("changed", was, is)
 		}
 		delete(before, key)
@@ -84,6 +87,12 @@ func (c *comparer) readInputs() {
 	if len(c.out.Inputs) == 0 { // completed input that was edited
 		c.addObjects(edited)
 	}
+}
+
+// onlyMarked reports whether an object is all that completion made up of it on the
+// other side: a Namespace that is now written down, say.
+func onlyMarked(was, is *result.Object) bool {
+	return was.Assumed != is.Assumed && len(was.Content) > 0 && len(is.Content) > 0 && len(fieldChanges(was.Content, is.Content)) == 0
 }
 
 // addObjects adds inputs in order of kind, namespace and name.

@@ -100,16 +100,26 @@ func viaCatchAll(p *result.Part) string {
 
 // withoutChain says where connections go that a lost chain of a listener took.
 func (v groupView) withoutChain(listener string) string {
-	found := v.find("lds", listener)
-	if len(found) == 0 {
+	if chain := v.defaultChain(listener); chain != nil {
+		return v.leadsTo(chain)
+	}
+	if len(v.find("lds", listener)) == 0 {
 		return ""
 	}
-	for i := range found[0].Parts {
-		if m := text(found[0].Parts[i].Match); m == "default" || m == "" {
-			return v.leadsTo(&found[0].Parts[i])
+	return seesNoChain
+}
+
+// defaultChain is the chain of a listener that takes what no other matches; nil:
+// it has none.
+func (v groupView) defaultChain(listener string) *result.Part {
+	for _, l := range v.find("lds", listener) {
+		for i := range l.Parts {
+			if m := text(l.Parts[i].Match); m == "default" || m == "" {
+				return &l.Parts[i]
+			}
 		}
 	}
-	return seesNoChain
+	return nil
 }
 
 // withoutListener says where connections go that a lost outbound listener of a
@@ -120,12 +130,7 @@ func (v groupView) withoutListener(name string) string {
 		if wildcard == name {
 			continue
 		}
-		if found := v.find("lds", wildcard); len(found) > 0 {
-			for i := range found[0].Parts {
-				if m := text(found[0].Parts[i].Match); m == "" || m == "default" {
-					return v.leadsTo(&found[0].Parts[i])
-				}
-			}
+		if len(v.find("lds", wildcard)) > 0 {
 			return v.withoutChain(wildcard)
 		}
 	}
@@ -143,11 +148,14 @@ func (v groupView) withoutListener(name string) string {
 func (v groupView) leadsTo(chain *result.Part) string {
 	for _, to := range chain.To {
 		name, isRoute := strings.CutPrefix(to, "rds ")
+		_, isCluster := parseCluster(strings.TrimPrefix(to, "cluster "))
 		switch {
 		case to == "cluster "+passthroughCluster:
 			return seesPassthrough
 		case to == "cluster "+blackHoleCluster:
 			return seesBlackHole
+		case isCluster:
+			return "led to " + strings.TrimPrefix(to, "cluster ") + " instead"
 		case isRoute:
 			for _, r := range v.find("rds", name) {
 				if h := hostFor(r, "*"); h != nil {

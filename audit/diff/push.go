@@ -44,11 +44,20 @@ func (c *comparer) pushPair(p *pair, events []*event) {
 		}
 	}
 	var all sent
+	var routes deliveries // of any VirtualService: all make istiod generate the same
 	for _, e := range events {
 		s, n := c.sentTo(p, e), len(p.names)
 		if e.own && own[e.object.name] {
 			c.deliver(p, everything).with(c.deliver(p, s)).add(&e.out, 1)
 			n--
+		}
+		if e.kind == "VirtualService" && s.lds {
+			if routes == nil {
+				routes = c.deliver(p, s)
+				all = all.union(s)
+			}
+			routes.add(&e.out, n)
+			continue
 		}
 		c.deliver(p, s).add(&e.out, n)
 		all = all.union(s)

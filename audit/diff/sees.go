@@ -107,6 +107,9 @@ func (c *comparer) seesListener(x *pairView, f *found) outcome {
 	}
 	switch {
 	case f.Part != nil:
+		if by := x.head.defaultChain(f.Resource); by != nil && len(f.Before) == 1 && len(by.To) > 0 && slices.Equal(by.To, f.Before[0].To) {
+			return outcome{fmt.Sprintf("filter chain %q instead", text(by.Match)), true}
+		}
 		return c.passed(x, f, x.head.withoutChain(f.Resource))
 	case x.head.isRouter():
 		return outcome{sees: seesNoListener}
