@@ -21,6 +21,7 @@ type global struct {
 	quiet   bool
 	verbose bool
 	color   string
+	told    map[string]bool // diagnostics that are on the error output
 }
 
 func (g *global) addFlags(flags *pflag.FlagSet) {

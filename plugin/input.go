@@ -228,8 +228,9 @@ func (f *inputFlags) loadFiles(ctx context.Context, g *global) (*load.Result, er
 		return nil, unreadError(err)
 	}
 	for _, d := range read.Diagnostics {
-		if !d.Kept || !g.quiet {
-			fmt.Fprintln(g.streams.ErrOut, diagnosticText(d))
+		if text := diagnosticText(d); (!d.Kept || !g.quiet) && !g.told[text] {
+			g.told[text] = true
+			fmt.Fprintln(g.streams.ErrOut, text)
 		}
 	}
 	if g.verbose {
@@ -244,6 +245,9 @@ func (f *inputFlags) loadFiles(ctx context.Context, g *global) (*load.Result, er
 func (f *inputFlags) hint(names ...string) string {
 	for _, name := range names {
 		entries, _ := os.ReadDir(name) // none: not a directory
+		if slices.ContainsFunc(entries, load.IsKustomization) {
+			return "; " + name + " has a kustomization, which -k builds (kubectl kustomize " + name + " writes it out)"
+		}
 		if !f.recursive && slices.ContainsFunc(entries, fs.DirEntry.IsDir) {
 			return "; to read the directories in " + name + " too, give -R; a kustomization is built with -k"
 		}

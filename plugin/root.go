@@ -75,7 +75,7 @@ func execute(ctx context.Context, root *cobra.Command) error {
 // NewCommand builds the command tree.
 func NewCommand(streams genericiooptions.IOStreams) *cobra.Command {
 	config := genericclioptions.NewConfigFlags(true).WithDeprecatedPasswordFlag()
-	g := &global{config: config, streams: streams}
+	g := &global{config: config, streams: streams, told: map[string]bool{}}
 	root := &cobra.Command{
 		Use:           "kubectl-mesh_audit",
 		Short:         "Predict what istiod sends to every Istio proxy, before you merge",

@@ -85,6 +85,9 @@ func (f *sideFlags) validate() error {
 			return usageError("--base-set-env %q: must be KEY=VALUE", kv)
 		}
 	}
+	if err := f.validateInput(); err != nil {
+		return err
+	}
 	if f.on != "" && f.base == "" && f.head == "" && !f.changes() {
 		return usageError("with --on alone both sides are the same: give --base, --head, -f or -k")
 	}
@@ -94,6 +97,31 @@ func (f *sideFlags) validate() error {
 	input := f.input
 	input.filenames, input.kustomize = nil, "" // go with --demo and --only-namespace: they are laid on them
 	return input.validate()
+}
+
+// validateInput refuses what would be read twice, or not at all.
+func (f *sideFlags) validateInput() error {
+	stdin := 0
+	for _, name := range append([]string{f.base, f.head, f.on}, f.input.filenames...) {
+		if name == load.Stdin {
+			stdin++
+		}
+	}
+	switch {
+	case stdin > 1:
+		return usageError("standard input (-) is given %d times, and can be read once: save it to a file", stdin)
+	case f.input.demo && (f.base != "" || f.on != ""):
+		return usageError("--demo is the base: it does not go with --base or --on")
+	case f.input.onlyNamespace != "" && !f.readsCluster():
+		return usageError("--only-namespace is for the live cluster, which is not read here; to narrow what is shown use -n")
+	}
+	return nil
+}
+
+// readsCluster reports whether one of the meshes is the live cluster.
+func (f *sideFlags) readsCluster() bool {
+	live := func(value string) bool { return value == liveName && !exists(value) }
+	return f.base == "" && f.on == "" && !f.input.demo || live(f.base) || live(f.head) || live(f.on)
 }
 
 // changes reports whether the flags make head from base.

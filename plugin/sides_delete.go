@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -77,6 +78,7 @@ func findKey(all []overlay.Key, text, namespace string) (overlay.Key, error) {
 	}
 	kinds := map[string]bool{}
 	known := false
+	elsewhere := ""
 	for _, k := range all {
 		if kinds[k.Kind] = true; !isKind(k.Kind, parts[0]) {
 			continue
@@ -85,11 +87,14 @@ func findKey(all []overlay.Key, text, namespace string) (overlay.Key, error) {
 		if k.Name == parts[len(parts)-1] && slices.Contains(namespaces, k.Namespace) {
 			return k, nil
 		}
+		if k.Name == parts[len(parts)-1] && elsewhere == "" {
+			elsewhere = fmt.Sprintf("; there is %s/%s/%s", parts[0], k.Namespace, k.Name)
+		}
 	}
 	if !known {
 		return overlay.Key{}, usageError("--delete %s: the base has nothing of kind %q, only %s", text, parts[0], strings.Join(slices.Sorted(maps.Keys(kinds)), ", "))
 	}
-	return overlay.Key{}, usageError("--delete %s: the base has no such object (pods and endpoints go with what makes them)", text)
+	return overlay.Key{}, usageError("--delete %s: the base has no such object%s (pods and endpoints go with what makes them)", text, elsewhere)
 }
 
 // shortKinds are the short names that kubectl knows.

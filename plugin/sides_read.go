@@ -61,7 +61,7 @@ func (c *comparison) close() {
 // read takes a value of a flag: empty for the live cluster, a path that exists,
 // else a git revision.
 func (c *comparison) read(ctx context.Context, value, what string) (*reading, error) {
-	if value != "" && !strings.HasPrefix(value, "git:") && exists(value) {
+	if value != "" && !strings.HasPrefix(value, "git:") && exists(value) && !c.isBareRef(ctx, value) {
 		return c.readPath(ctx, value)
 	}
 	if value == "" && c.input.demo {
@@ -72,6 +72,12 @@ func (c *comparison) read(ctx context.Context, value, what string) (*reading, er
 		return &reading{label: "live cluster", live: true}, nil
 	}
 	return c.readRevision(ctx, value, what)
+}
+
+// isBareRef reports whether a path is git's own file of a bare repository that is
+// the current directory, such as HEAD: there, the revision is meant.
+func (c *comparison) isBareRef(ctx context.Context, value string) bool {
+	return c.input.files() && strings.HasSuffix(value, "HEAD") && c.open(ctx) == nil && c.repo.top == ""
 }
 
 // readFiles is read for what is to be laid on another mesh.
@@ -115,7 +121,7 @@ func (c *comparison) readPath(ctx context.Context, name string) (*reading, error
 		err = unreadError(fmt.Errorf("%s: a %s is read from a file only, not from a pipe", name, reportAmong(files)))
 	}
 	if err == nil && nothingIn(files) && (len(files.Missing) == 0 || from.hint(name) != "") {
-		err = from.nothingRead()
+		err = unreadError(fmt.Errorf("no objects in %s that istiod would read%s", name, from.hint(name)))
 	}
 	if err != nil {
 		return nil, err
@@ -223,6 +229,11 @@ func (c *comparison) checkNames() error {
 	for _, name := range base.missing {
 		if slices.Contains(head.missing, name) {
 			return unreadError(fmt.Errorf("the path %q has no manifests, neither in %s nor in %s%s", name, base.label, head.label, c.input.hint(name)))
+		}
+	}
+	for _, r := range []*reading{base, head} {
+		for _, name := range r.missing {
+			c.g.notef("%s: no manifests there in %s: taken as empty", name, r.label)
 		}
 	}
 	if base.manifests() && head.manifests() && nothingIn(base.files) && nothingIn(head.files) {

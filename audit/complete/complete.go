@@ -79,7 +79,7 @@ type completion struct {
 	endpoints []item[*corev1.Endpoints]
 	entries   []item[*networkingv1.ServiceEntry]
 
-	madeIPs, madePods, madeSlices, madeAddresses, madeWorkloads, madeVersions, started, mirrored int
+	madeIPs, madePods, madeSlices, madeAddresses, madeWorkloads, madeVersions, started, mirrored, leftOut int
 }
 
 // item is a typed object with its origin.
@@ -205,6 +205,9 @@ func (c *completion) gaps() []result.Gap {
 	say(c.madeSlices, "EndpointSlices from Services' selectors: %d", c.madeSlices)
 	say(c.madeAddresses, "auto-allocated ServiceEntry addresses from %s and %s: %d", entryNetwork, entryNetwork6, c.madeAddresses)
 	say(c.madeVersions, "resourceVersions of %d WasmPlugins, which istiod sends: %d digits long", c.madeVersions, len(wasmVersion))
+	if c.leftOut > 0 {
+		out = append(out, result.Gap{Kind: result.Unmodelled, All: true, Text: fmt.Sprintf("%d Pods that workloads ask for are left out: at most %d of a workload are made, and as many as %s has addresses", c.leftOut, maxReplicas, podNetwork)})
+	}
 	return out
 }
 

@@ -62,7 +62,10 @@ func (c *completion) templates() []template {
 			continue
 		}
 		t.source = o.Source
-		t.replicas = min(t.replicas, maxReplicas)
+		if t.replicas > maxReplicas {
+			c.leftOut += t.replicas - maxReplicas
+			t.replicas = maxReplicas
+		}
 		out = append(out, t)
 	}
 	slices.SortStableFunc(out, func(x, y template) int {
@@ -103,6 +106,9 @@ func (c *completion) pods() {
 			key := target{"Pod", pod.Namespace, pod.Name}
 			slot := podSlot{target{t.kind, t.meta.Namespace, t.meta.Name}, i}
 			ip := ips.again(c.assigned.pods[slot])
+			if ip == "" {
+				c.leftOut++
+			}
 			if names[key] || ip == "" {
 				continue
 			}

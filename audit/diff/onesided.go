@@ -40,16 +40,21 @@ func (c *comparer) oneSided(list []*result.Proxy, has, lacks *side) []result.One
 	return out
 }
 
-// causesOf are the inputs for which proxies come or go: their workload or Pods,
-// else what decides on injection, else settings; all inputs if it is none of these.
+// causesOf are the inputs for which proxies come or go: their workload or Pods
+// that come or go or, with others left, change; else what decides on injection,
+// the workload among it, else settings; all inputs if it is none of these.
 func (c *comparer) causesOf(one *result.OneSided) []string {
 	kind, name, _ := strings.Cut(one.Workload, "/")
+	injects := func(o object) bool {
+		return o.kind == "Namespace" && o.name == one.Namespace || o.kind == "MutatingWebhookConfiguration"
+	}
 	for _, is := range []func(*result.Input, object) bool{
-		func(_ *result.Input, o object) bool {
-			return o.namespace == one.Namespace && (strings.EqualFold(o.kind, kind) && o.name == name || o.kind == "Pod" && slices.Contains(one.Proxies, o.name))
+		func(in *result.Input, o object) bool {
+			own := o.namespace == one.Namespace && (strings.EqualFold(o.kind, kind) && o.name == name || o.kind == "Pod" && slices.Contains(one.Proxies, o.name))
+			return own && (one.Left > 0 || in.Change != "changed")
 		},
 		func(_ *result.Input, o object) bool {
-			return o.kind == "Namespace" && o.name == one.Namespace || o.kind == "MutatingWebhookConfiguration"
+			return o.namespace == one.Namespace && strings.EqualFold(o.kind, kind) && o.name == name || injects(o)
 		},
 		func(in *result.Input, _ object) bool { return in.Kind != result.InputObject || in.Text != "" },
 		func(*result.Input, object) bool { return true },

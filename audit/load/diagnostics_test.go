@@ -85,6 +85,7 @@ func TestBadDocument(t *testing.T) {
 		"map as key":      {"apiVersion: v1\nkind: Pod\nmetadata: {name: a, {b: c}: d}\n", 3, "a key must be text"},
 		"JSON truncated":  {`{"apiVersion": "v1", "kind": "Pod", "metadata": {"name"` + "\n", 1, "not valid JSON"},
 		"JSON duplicate":  {`{"apiVersion": "v1", "kind": "Pod",` + "\n" + `"kind": "Node", "metadata": {"name": "a"}}` + "\n", 2, `key "kind" is already set`},
+		"two in one":      {"apiVersion: v1\nkind: Pod\nmetadata: {name: a}\napiVersion: v1\nkind: Node\nmetadata: {name: b}\n", 4, `key "apiVersion" is already set on line 6: if these are two objects, put --- between them`},
 		"JSON in Istio":   {`{"apiVersion": "networking.istio.io/v1", "kind": "Sidecar", "metadata": {"name": "a"},` + "\n" + `"spec": {"egress": 1}}`, 2, "a list belongs here, not a number"},
 	}
 	for name, test := range tests {

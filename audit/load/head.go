@@ -139,6 +139,9 @@ func yamlHead(n *yaml.Node) (h head, p *problem) {
 	if n.Kind != yaml.MappingNode {
 		return h, problemf(n.Line, "an object belongs here, this is %s", nodeName(n))
 	}
+	if p := joined(n); p != nil {
+		return h, p
+	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		v := dealias(n.Content[i+1])
 		switch n.Content[i].Value {
@@ -158,6 +161,23 @@ func yamlHead(n *yaml.Node) (h head, p *problem) {
 		}
 	}
 	return h, nil
+}
+
+// joined is the problem of a document that is two objects with nothing between
+// them: which of them it would be is not known.
+func joined(n *yaml.Node) *problem {
+	first := map[string]int{}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		k := n.Content[i]
+		switch k.Value {
+		case "apiVersion", "kind", "metadata":
+			if line := first[k.Value]; line > 0 {
+				return problemf(k.Line, "key %q is already set on line %d: if these are two objects, put --- between them", k.Value, line)
+			}
+			first[k.Value] = k.Line
+		}
+	}
+	return nil
 }
 
 func (h *head) yamlMetadata(n *yaml.Node) (p *problem) {

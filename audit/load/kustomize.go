@@ -3,6 +3,7 @@ package load
 import (
 	"cmp"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -211,4 +212,9 @@ func valueOf(n *yaml.Node, key string) *yaml.Node {
 		}
 	}
 	return nil
+}
+
+// IsKustomization reports whether a file of a directory says how to build it.
+func IsKustomization(e fs.DirEntry) bool {
+	return slices.Contains(konfig.RecognizedKustomizationFileNames(), e.Name())
 }
