@@ -34,7 +34,7 @@ var allowed = map[string][]string{
 	"audit/result":           nil,
 	"internal/apistub":       nil, // tests only
 	"internal/bigmesh":       nil, // benchmarks only
-	"internal/bigmesh/cmd":   {"audit", "audit/result", "audit/snapshot", "internal/bigmesh"},
+	"internal/bigmesh/cmd":   {"audit", "audit/result", "audit/saved", "audit/snapshot", "internal/bigmesh"},
 	"internal/dist":          nil,
 }
 

@@ -350,7 +350,7 @@ func list[T any](c *coder, v *[]T, row func(*coder, *T)) {
 		}
 		return
 	}
-	out := make([]T, 0, min(n-1, 1<<10))
+	out := make([]T, 0, min(n-1, mostAhead)) // what a broken file claims is not all made room for
 	for range n - 1 {
 		if c.err != nil {
 			return
@@ -360,6 +360,9 @@ func list[T any](c *coder, v *[]T, row func(*coder, *T)) {
 	}
 	*v = slices.Clip(out)
 }
+
+// mostAhead is for how many rows of a list there is room before they are read.
+const mostAhead = 1 << 17
 
 // optional codes a value that may be missing.
 func optional[T any](c *coder, v **T, row func(*coder, *T)) {

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
+	"github.com/mesh-audit/mesh-audit/audit/saved"
 	"github.com/mesh-audit/mesh-audit/internal/bigmesh"
 )
 
@@ -73,15 +74,15 @@ func parse(args []string) (*options, error) {
 			return err
 		})
 	}
-	fs.StringVar(&o.format, "format", "json", "json (one object a line) or yaml")
+	fs.StringVar(&o.format, "format", "json", "json (one object a line), yaml, or snap (as the plugin's command snapshot writes)")
 	fs.StringVar(&o.out, "o", "-", "file, or directory if -files is given; - is standard output")
 	fs.IntVar(&o.files, "files", 0, "spread the objects over so many files in the directory -o")
 	fs.BoolVar(&o.measure, "measure", false, "write nothing; print the processor time that predicting the mesh takes")
 	if err := fs.Parse(args); err != nil {
 		return nil, err
 	}
-	if o.format != "json" && o.format != "yaml" {
-		return nil, fmt.Errorf("-format is json or yaml, not %q", o.format)
+	if o.format != "json" && o.format != "yaml" && o.format != "snap" {
+		return nil, fmt.Errorf("-format is json, yaml or snap, not %q", o.format)
 	}
 	return o, nil
 }
@@ -94,9 +95,18 @@ func run(args []string) error {
 	if o.measure {
 		return measure(o.shape)
 	}
+	if o.format == "snap" {
+		o.files = 0
+	}
 	writers, err := o.open()
 	if err != nil {
 		return err
+	}
+	if o.format == "snap" {
+		if err := saved.Write(writers[0], &saved.Mesh{Snapshot: snapshotOf(o.shape)}); err != nil {
+			return err
+		}
+		return writers[0].Flush()
 	}
 	i := 0
 	for object := range o.shape.Objects() {

@@ -14,11 +14,7 @@ import (
 // measure prints the processor time from a snapshot of the mesh to the result,
 // names and bytes of all proxies: the least of a few runs.
 func measure(shape bigmesh.Shape) error {
-	b := snapshot.NewBuilder()
-	for o := range shape.Objects() {
-		b.Add(o, result.Source{})
-	}
-	snap := b.Build()
+	snap := snapshotOf(shape)
 	const runs = 5
 	least := time.Duration(0)
 	for i := range runs {
@@ -32,6 +28,14 @@ func measure(shape bigmesh.Shape) error {
 	}
 	fmt.Println(least)
 	return nil
+}
+
+func snapshotOf(shape bigmesh.Shape) *snapshot.Snapshot {
+	b := snapshot.NewBuilder()
+	for o := range shape.Objects() {
+		b.Add(o, result.Source{})
+	}
+	return b.Build()
 }
 
 // processorTime is what the process has used so far, user and system.
