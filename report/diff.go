@@ -246,11 +246,12 @@ func (w *diffWriter) oneSided(title, sign string, list []result.OneSided) {
 	}
 	w.linef("")
 	w.linef("%s", w.header.Sprint(title))
-	shown := list[:min(len(list), limit(w.o.All, diffBlocks))]
-	for i := range shown {
-		w.wrap("  "+sign+" ", "      ", w.view.oneSidedText(&shown[i]))
+	texts := w.view.oneSidedTexts(list, limit(w.o.All, diffWorkloads))
+	shown := texts[:min(len(texts), limit(w.o.All, diffBlocks))]
+	for _, text := range shown {
+		w.wrap("  "+sign+" ", "      ", text)
 	}
-	if rest := len(list) - len(shown); rest > 0 {
+	if rest := len(texts) - len(shown); rest > 0 {
 		w.linef("  … and %d more (--show all)", rest)
 	}
 }

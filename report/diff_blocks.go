@@ -221,13 +221,64 @@ func (v *diffView) inputTexts(inputs []*result.Input) []string {
 // controlled are the kinds that controllers write.
 var controlled = []string{"Pod", "ReplicaSet", "EndpointSlice", "Endpoints"}
 
-// oneSidedText tells of proxies that only one side has, and why.
-func (v *diffView) oneSidedText(one *result.OneSided) string {
-	text := oneSidedWho(one)
-	if inputs := v.inputsOf(one); len(inputs) > 0 {
-		text += ", because " + v.because(inputs)
+// oneSidedTexts tell of proxies that only one side has, and why; workloads of
+// the same cause together.
+func (v *diffView) oneSidedTexts(list []result.OneSided, most int) []string {
+	type key struct {
+		inputs string
+		alone  int // where others of the workload are left
 	}
-	return text
+	index := map[key]int{}
+	var alike [][]*result.OneSided
+	for i := range list {
+		k := key{inputs: strings.Join(list[i].Inputs, ",")}
+		if list[i].Left > 0 {
+			k.alone = i + 1
+		}
+		at, known := index[k]
+		if !known {
+			at = len(alike)
+			index[k] = at
+			alike = append(alike, nil)
+		}
+		alike[at] = append(alike[at], &list[i])
+	}
+	var out []string
+	for _, group := range alike {
+		text := oneSidedWho(group[0])
+		if len(group) > 1 {
+			text = oneSidedMany(group, most)
+		}
+		if inputs := v.inputsOf(group[0]); len(inputs) > 0 {
+			text += ", because " + v.because(inputs)
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
+func oneSidedMany(group []*result.OneSided, most int) string {
+	proxies, names := 0, []string{}
+	least, top := group[0].Bytes.Total, group[0].Bytes.Total
+	for _, one := range group {
+		proxies += len(one.Proxies)
+		if name := one.Namespace + "/" + oneSidedName(one); !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+		least, top = min(least, one.Bytes.Total), max(top, one.Bytes.Total)
+	}
+	text := count(proxies, "proxy", "proxies") + ": " + strings.Join(names[:min(most, len(names))], ", ")
+	if rest := len(names) - most; rest > 0 {
+		text += " and " + count(rest, "more workload", "more workloads")
+	}
+	return text + " (" + span(least, top, bytesText) + " each)"
+}
+
+func oneSidedName(one *result.OneSided) string {
+	if _, workload, ok := strings.Cut(one.Workload, "/"); ok {
+		return workload
+	}
+	return strings.Join(one.Proxies[:min(1, len(one.Proxies))], "")
 }
 
 func (v *diffView) inputsOf(one *result.OneSided) []*result.Input {
@@ -239,11 +290,7 @@ func (v *diffView) inputsOf(one *result.OneSided) []*result.Input {
 }
 
 func oneSidedWho(one *result.OneSided) string {
-	name := strings.Join(one.Proxies[:min(1, len(one.Proxies))], "")
-	if _, workload, ok := strings.Cut(one.Workload, "/"); ok {
-		name = workload
-	}
-	text := fmt.Sprintf("%s of %s/%s (%s", count(len(one.Proxies), "proxy", "proxies"), one.Namespace, name, bytesText(one.Bytes.Total))
+	text := fmt.Sprintf("%s of %s/%s (%s", count(len(one.Proxies), "proxy", "proxies"), one.Namespace, oneSidedName(one), bytesText(one.Bytes.Total))
 	if len(one.Proxies) > 1 {
 		text += " each"
 	}

@@ -130,8 +130,8 @@ func (m *markdown) block(b *block) string {
 // oneSided tells of proxies that only one side has.
 func (m *markdown) oneSided(title string, list []result.OneSided) {
 	var entries []string
-	for i := range list {
-		entries = append(entries, "- "+plain(m.view.oneSidedText(&list[i]))+"\n")
+	for _, text := range m.view.oneSidedTexts(list, diffWorkloads) {
+		entries = append(entries, "- "+plain(text)+"\n")
 	}
 	m.unfold(title, entries)
 }

@@ -295,3 +295,32 @@ func TestOrderLimit(t *testing.T) {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 }
+
+// TestOneSidedTogether: workloads that come or go by the same cause are one line.
+func TestOneSidedTogether(t *testing.T) {
+	d := &result.Diff{Summary: result.DiffSummary{Removed: 7}, Inputs: []result.Input{
+		{ID: "i1", Kind: result.InputObject, Change: "removed", Base: result.Ref{Kind: "Namespace", Name: "shop"}},
+		{ID: "i2", Kind: result.InputObject, Change: "changed", Base: result.Ref{Kind: "Deployment", Namespace: "shop", Name: "few"}, Head: result.Ref{Kind: "Deployment", Namespace: "shop", Name: "few"}},
+	}}
+	for i, name := range []string{"a", "b", "c", "d", "e"} {
+		d.Gone = append(d.Gone, result.OneSided{Namespace: "shop", Workload: "deployment/" + name, Proxies: []string{name + "-0"}, Bytes: result.Bytes{Total: int64(1000 + 100*i)}, Inputs: []string{"i1"}})
+	}
+	d.Gone = append(d.Gone, result.OneSided{Namespace: "shop", Workload: "deployment/few", Proxies: []string{"few-1", "few-2"}, Bytes: result.Bytes{Total: 500}, Left: 1, Inputs: []string{"i2"}})
+	want := []string{
+		"  - 5 proxies: shop/a, shop/b, shop/c, shop/d and 1 more workload (1.0 kB … 1.4 kB each), because Namespace shop removed",
+		"  - 2 proxies of shop/few (500 B each), beside 1 that both sides have, because Deployment shop/few changed",
+	}
+	var out bytes.Buffer
+	if err := report.Diff(&out, d, report.DiffOptions{Width: 200}); err != nil {
+		t.Fatal(err)
+	}
+	var have []string
+	for line := range strings.Lines(out.String()) {
+		if strings.HasPrefix(line, "  - ") {
+			have = append(have, strings.TrimSuffix(line, "\n"))
+		}
+	}
+	if !slices.Equal(have, want) {
+		t.Errorf("%q", have)
+	}
+}

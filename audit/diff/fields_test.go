@@ -77,7 +77,8 @@ func TestOwnedInputs(t *testing.T) {
 }
 
 // TestAssumedMark: a Namespace that is written down is no change against the one
-// that completion made of its name, unless it says more.
+// that completion made of its name, unless it says more:
+// then it is added, or removed.
 func TestAssumedMark(t *testing.T) {
 	made := of(object("Namespace", "shop", "1"), `{"Labels": {"a": "b"}, "Annotations": {"mesh-audit/assumed": "true"}}`)
 	made.Assumed = true
@@ -90,8 +91,10 @@ func TestAssumedMark(t *testing.T) {
 	if d := compare(list(written), list(made)); len(d.Inputs) != 0 {
 		t.Errorf("swapped: %+v", d.Inputs)
 	}
-	d := compare(list(made), list(labelled))
-	if len(d.Inputs) != 1 || len(d.Inputs[0].Fields) != 1 || d.Inputs[0].Fields[0].Path != "metadata.labels.a" {
+	if d := compare(list(made), list(labelled)); len(d.Inputs) != 1 || d.Inputs[0].Change != "added" {
 		t.Errorf("%+v", d.Inputs)
+	}
+	if d := compare(list(labelled), list(made)); len(d.Inputs) != 1 || d.Inputs[0].Change != "removed" {
+		t.Errorf("swapped: %+v", d.Inputs)
 	}
 }

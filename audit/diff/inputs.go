@@ -32,14 +32,10 @@ type inputs struct {
 // what they were made from changed.
 func (c *comparer) readInputs() {
 	c.inputs = inputs{index: map[string]int{}, byObject: map[object]int{}, completed: map[object]bool{}, selections: map[object][]selection{}}
-	before := map[object]*result.Object{}
-	for i := range c.base.Objects {
-		before[objectOf(c.base.Objects[i].Ref)] = &c.base.Objects[i]
-	}
 	var changed []result.Input
 	var edited []result.Input // objects that completion made
 	var made []*result.Object
-	note := func(change string, was, is *result.Object) {
+	c.eachChanged(func(change string, was, is *result.Object) {
 		one := cmp.Or(is, was)
 		in := result.Input{Kind: result.InputObject, Change: change}
 		if was != nil {
@@ -58,27 +54,7 @@ func (c *comparer) readInputs() {
 			return
 		}
 		changed = append(changed, in)
-	}
-	for i := range c.head.Objects {
-		is := &c.head.Objects[i]
-		key := objectOf(is.Ref)
-		switch was := before[key]; {
-		case was == nil && c.lacks(c.base, is):
-			note(result.InputUnread, nil, is)
-		case was == nil:
-			note("added", nil, is)
-		case was.Digest != is.Digest && !onlyMarked(was, is):
-			note("changed", was, is)
-		}
-		delete(before, key)
-	}
-	for _, was := range before {
-		if c.lacks(c.head, was) {
-			note(result.InputUnread, was, nil)
-		} else {
-			note("removed", was, nil)
-		}
-	}
+	})
 	c.addObjects(c.withoutOwned(changed))
 	c.readControlPlanes()
 	if len(c.out.Inputs) == 0 {
@@ -86,6 +62,44 @@ func (c *comparer) readInputs() {
 	}
 	if len(c.out.Inputs) == 0 { // completed input that was edited
 		c.addObjects(edited)
+	}
+}
+
+// eachChanged tells of the objects that are not the same on both sides. One that
+// completion made up on one side is not there.
+func (c *comparer) eachChanged(note func(change string, was, is *result.Object)) {
+	before := map[object]*result.Object{}
+	for i := range c.base.Objects {
+		before[objectOf(c.base.Objects[i].Ref)] = &c.base.Objects[i]
+	}
+	var gone []*result.Object
+	for i := range c.head.Objects {
+		is := &c.head.Objects[i]
+		key := objectOf(is.Ref)
+		was := before[key]
+		delete(before, key)
+		if was != nil && was.Assumed != is.Assumed && was.Digest != is.Digest && !onlyMarked(was, is) {
+			if is.Assumed { // stands for what is no longer there
+				gone = append(gone, was)
+				continue
+			}
+			was = nil
+		}
+		switch {
+		case was == nil && c.lacks(c.base, is):
+			note(result.InputUnread, nil, is)
+		case was == nil:
+			note("added", nil, is)
+		case was.Digest != is.Digest && !onlyMarked(was, is):
+			note("changed", was, is)
+		}
+	}
+	for _, was := range slices.AppendSeq(gone, maps.Values(before)) {
+		if c.lacks(c.head, was) {
+			note(result.InputUnread, was, nil)
+		} else {
+			note("removed", was, nil)
+		}
 	}
 }
 
