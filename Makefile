@@ -58,15 +58,20 @@ dist: ## Build the archives, checksums and krew manifest of a release to dist/
 KUBE := v1.37.2
 KUBE_FLAGS := -X k8s.io/component-base/version.gitVersion=$(KUBE) -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=37
 
+# Unlike go build, go run keeps what it has linked in the build cache.
+LINK := CGO_ENABLED=0 $(GO) run -trimpath -exec 'cp -f'
+
 e2e-build: ## Build the API server, kubectl, krew and istiod that make e2e runs, to e2e/bin
-	cd e2e && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w $(KUBE_FLAGS)' -o bin/ k8s.io/kubernetes/cmd/kube-apiserver \
-	  k8s.io/kubernetes/cmd/kubectl sigs.k8s.io/krew/cmd/krew sigs.k8s.io/krew/cmd/validate-krew-manifest
-	cd e2e && CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o bin/etcd go.etcd.io/etcd/server/v3
-	cd conformance && CGO_ENABLED=0 $(GO) build -trimpath -o ../e2e/bin/ istio.io/istio/pilot/cmd/pilot-discovery istio.io/istio/istioctl/cmd/istioctl
+	mkdir -p e2e/bin
+	cd e2e && for main in k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kubectl sigs.k8s.io/krew/cmd/krew sigs.k8s.io/krew/cmd/validate-krew-manifest; do \
+	  $(LINK) -ldflags '-s -w $(KUBE_FLAGS)' $$main bin/$$(basename $$main) || exit 1; done
+	cd e2e && $(LINK) -ldflags '-s -w' go.etcd.io/etcd/server/v3 bin/etcd
+	cd conformance && for main in istio.io/istio/pilot/cmd/pilot-discovery istio.io/istio/istioctl/cmd/istioctl; do \
+	  $(LINK) -ldflags '-s -w' $$main ../e2e/bin/$$(basename $$main) || exit 1; done
 
 e2e: build ## Run the plugin against a real API server, kubectl, krew and istiod
 	$(MAKE) -j 2 dist e2e-build
-	cd e2e && CGO_ENABLED=0 $(GO) vet -trimpath ./... && CGO_ENABLED=0 $(GO) test -trimpath -count=1 -parallel 4 -timeout 30m -v ./...
+	cd e2e && CGO_ENABLED=0 $(GO) test -trimpath -vet=all -count=1 -parallel 4 -timeout 30m -v ./...
 
 vuln: ## Look for known vulnerabilities in what the plugin calls (needs the network)
 	$(TOOL) govulncheck ./...
