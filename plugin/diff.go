@@ -256,6 +256,9 @@ func (o *diffOptions) verdict(g *global, d *result.Diff) error {
 			g.notef("--fail-on %s: %s", gate.text, why)
 		}
 	}
+	if s := d.Summary; len(o.gates) > 0 && s.Proxies+s.Added+s.Removed == 0 {
+		g.notef("no --fail-on could trip: neither mesh has a proxy")
+	}
 	switch {
 	case unread(d):
 		return &exitError{status: ExitUnread}

@@ -77,6 +77,9 @@ func (c *chain) conflictsWith(other *chain) bool {
 }
 
 func distinctNames(names []string) []string {
+	if len(names) == 1 && names[0] != "*" {
+		return names
+	}
 	out := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == "*" })
 	slices.Sort(out)
 	return slices.Compact(out)
