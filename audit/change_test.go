@@ -27,7 +27,7 @@ func readSnapshot(t *testing.T, file string) *snapshot.Snapshot {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	unzipped, err := gzip.NewReader(f)
 	if err != nil {
 		t.Fatal(err)

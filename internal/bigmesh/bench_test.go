@@ -324,7 +324,6 @@ func BenchmarkDiff(b *testing.B) {
 			b.Fatal("no proxy changes")
 		}
 		diffs += cpu(b) - start
-		before, after = nil, nil
 		runtime.GC()
 	}
 	b.ReportMetric(scopes.Seconds()*1000/float64(b.N), "scope-cpu-ms/op")
