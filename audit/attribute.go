@@ -48,7 +48,7 @@ func (e entries) add(rest string, bytes int64) *entry {
 // has beside it, is without, or has in other sizes.
 func (l *ledger) add(view *mesh.View, p *xds.Projection) {
 	services := make([]*result.Service, len(p.Services)) // nil: no scope has it yet
-	counted := make([]int, len(services)) // the last scope of which the proxies were counted, from 1
+	counted := make([]int, len(services))                // the last scope of which the proxies were counted, from 1
 	for i, s := range p.Scopes {
 		proxies, kind := 0, ""
 		for _, g := range s.Groups {

@@ -197,6 +197,11 @@ func (a *assembly) add(view *mesh.View, p *xds.Projection, number func(result.Re
 // finish tells the proxies and the totals, and sorts all lists.
 func (a *assembly) finish(m *mesh.Mesh) {
 	out := a.out
+	proxies := 0
+	for _, members := range a.members {
+		proxies += len(members)
+	}
+	out.Proxies = make([]result.Proxy, 0, proxies)
 	for i := range out.Groups {
 		g := &out.Groups[i]
 		for _, p := range a.members[i] {

@@ -10,7 +10,7 @@ import (
 // agentEnvironment are the variables of a pod's proxy container, with the pod's
 // own fields filled in; what comes from elsewhere is left out.
 func agentEnvironment(pod *snapshot.Pod) map[string]string {
-	env := map[string]string{}
+	env := make(map[string]string, len(pod.Proxy.Env)+3)
 	for _, e := range pod.Proxy.Env {
 		if e.From == "" {
 			env[e.Name] = expanded(e.Value, env)
@@ -20,11 +20,11 @@ func agentEnvironment(pod *snapshot.Pod) map[string]string {
 			env[e.Name] = value
 		}
 	}
-	for name, value := range map[string]string{
-		"POD_NAME": pod.Name, "POD_NAMESPACE": pod.Namespace, "SERVICE_ACCOUNT": pod.ServiceAccount,
+	for _, own := range [...][2]string{
+		{"POD_NAME", pod.Name}, {"POD_NAMESPACE", pod.Namespace}, {"SERVICE_ACCOUNT", pod.ServiceAccount},
 	} {
-		if env[name] == "" {
-			env[name] = value
+		if env[own[0]] == "" {
+			env[own[0]] = own[1]
 		}
 	}
 	return env

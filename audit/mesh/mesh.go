@@ -16,7 +16,7 @@ type working struct {
 	withheld  map[HostNamespace][]Endpoint // rows that istiod knows and does not send
 	// proxyConfigs are effective ProxyConfigs by the texts that they come from.
 	proxyConfigs map[string]*meshconfig.ProxyConfig
-	places       map[place]map[string]string // topology labels
+	places       map[place]*topology
 }
 
 // New makes the views of a snapshot: what each istiod of it sees.
@@ -43,7 +43,7 @@ func New(snap *snapshot.Snapshot) *Mesh {
 func (v *View) build(snap *snapshot.Snapshot, g *gaps) {
 	v.work = &working{
 		entries: map[string][]entryTarget{}, withheld: map[HostNamespace][]Endpoint{},
-		proxyConfigs: map[string]*meshconfig.ProxyConfig{}, places: map[place]map[string]string{},
+		proxyConfigs: map[string]*meshconfig.ProxyConfig{}, places: map[place]*topology{},
 	}
 	v.settings(snap, g)
 	v.selectNamespaces(snap, g)

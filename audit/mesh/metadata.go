@@ -27,7 +27,7 @@ const (
 // agent reports them and istiod completes them.
 func (v *View) readMetadata(p *Proxy, env map[string]string, g *gaps) {
 	p.Config = v.effectiveProxyConfig(p.Pod, env, g)
-	raw := map[string]string{}
+	raw := make(map[string]string, 8)
 	for name, value := range p.Config.GetProxyMetadata() {
 		if key, found := strings.CutPrefix(name, metaPrefix); found {
 			raw[key] = value
@@ -56,6 +56,9 @@ func (v *View) readMetadata(p *Proxy, env map[string]string, g *gaps) {
 }
 
 func isTrue(text string) bool {
+	if text == "" {
+		return false
+	}
 	b, err := strconv.ParseBool(text)
 	return err == nil && b
 }

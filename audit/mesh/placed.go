@@ -11,7 +11,20 @@ import (
 // The replicas of a workload share the first, the pods of a node the second.
 type Labels struct {
 	own   map[string]string
-	place map[string]string // wins, but over a network of its own
+	place *topology // wins, but over a network of its own; nil: none
+}
+
+// topology are the labels of a place. It is not changed once it is in use.
+type topology struct {
+	labels map[string]string
+	beside map[place]*topology // with those of a second place; what there was need for
+}
+
+func (t *topology) lookup(name string) (value string, found bool) {
+	if t != nil {
+		value, found = t.labels[name]
+	}
+	return value, found
 }
 
 // LabelsOf are the labels of an object, which must not be changed any more.
@@ -19,7 +32,7 @@ func LabelsOf(own map[string]string) Labels { return Labels{own: own} }
 
 // Lookup is a label's value, if there is such a label.
 func (l Labels) Lookup(name string) (value string, found bool) {
-	if value, found = l.place[name]; found && (name != networkLabel || l.own[name] == "") {
+	if value, found = l.place.lookup(name); found && (name != networkLabel || l.own[name] == "") {
 		return value, true
 	}
 	value, found = l.own[name]
@@ -33,7 +46,7 @@ func (l Labels) Get(name string) string {
 }
 
 // Empty reports that there is no label.
-func (l Labels) Empty() bool { return len(l.own)+len(l.place) == 0 }
+func (l Labels) Empty() bool { return len(l.own) == 0 && (l.place == nil || len(l.place.labels) == 0) }
 
 // Include reports that all wanted labels are among them; no wanted ones always
 // are (Istio pkg/config/labels SubsetOf).
@@ -53,10 +66,14 @@ func (l Labels) selectedBy(selector map[string]string) bool {
 
 // Map is a copy of the labels.
 func (l Labels) Map() map[string]string {
-	out := make(map[string]string, len(l.own)+len(l.place))
-	maps.Copy(out, l.own)
-	for name := range l.place {
-		out[name] = l.Get(name)
+	out := maps.Clone(l.own)
+	if out == nil {
+		out = map[string]string{}
+	}
+	if l.place != nil {
+		for name := range l.place.labels {
+			out[name] = l.Get(name)
+		}
 	}
 	return out
 }
@@ -66,34 +83,37 @@ type place struct{ cluster, locality, node, network string }
 
 // at are the labels with those of a place added. A network that they have stays.
 func (v *View) at(l Labels, p place) Labels {
-	added := v.placeLabels(p)
-	if l.place != nil {
-		merged := maps.Clone(l.place)
-		for name, value := range added {
-			if name != networkLabel || merged[name] == "" {
-				merged[name] = value
+	if l.place == nil {
+		return Labels{own: l.own, place: v.topologyOf(p)}
+	}
+	merged := l.place.beside[p]
+	if merged == nil {
+		merged = &topology{labels: maps.Clone(l.place.labels), beside: map[place]*topology{}}
+		for name, value := range v.topologyOf(p).labels {
+			if name != networkLabel || merged.labels[name] == "" {
+				merged.labels[name] = value
 			}
 		}
-		added = merged
+		l.place.beside[p] = merged
 	}
-	return Labels{own: l.own, place: added}
+	return Labels{own: l.own, place: merged}
 }
 
-func (v *View) placeLabels(p place) map[string]string {
-	if known := v.work.places[p]; known != nil {
-		return known
-	}
-	out := map[string]string{}
-	region, zone, subzone := splitLocality(p.locality)
-	for name, value := range map[string]string{
-		regionLabel: region, zoneLabel: zone, subzoneLabel: subzone, clusterLabel: p.cluster, hostnameLabel: p.node, networkLabel: p.network,
-	} {
-		if value != "" {
-			out[name] = value
+func (v *View) topologyOf(p place) *topology {
+	known := v.work.places[p]
+	if known == nil {
+		known = &topology{labels: map[string]string{}, beside: map[place]*topology{}}
+		region, zone, subzone := splitLocality(p.locality)
+		for name, value := range map[string]string{
+			regionLabel: region, zoneLabel: zone, subzoneLabel: subzone, clusterLabel: p.cluster, hostnameLabel: p.node, networkLabel: p.network,
+		} {
+			if value != "" {
+				known.labels[name] = value
+			}
 		}
+		v.work.places[p] = known
 	}
-	v.work.places[p] = out
-	return out
+	return known
 }
 
 // SelectingLabels are the names of the labels by which policies, EnvoyFilters and

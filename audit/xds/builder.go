@@ -31,7 +31,7 @@ type Builder struct {
 	looked        lookupMemo
 	listeners     listenerMemo
 	inboundShapes map[string]*inboundShape
-	keys          inboundKeys
+	keys          workloadKeys
 	configTexts   map[*meshconfig.ProxyConfig]string // what listeners read of them
 	commons       map[commonKey]*commonLists
 	routeFans     map[*result.Resource][]*Fan // of those without parts

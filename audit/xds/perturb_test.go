@@ -220,7 +220,9 @@ func podSites(t *testing.T, snap *snapshot.Snapshot, pod int) []site {
 		for _, value := range []string{"true", "17s,a"} {
 			env("ISTIO_META_"+word, value)
 		}
-		env(word, "other.domain")
+		for _, value := range []string{"other.domain", "8080"} {
+			env(word, value)
+		}
 	}
 	for _, word := range sourceWords(t, `"[a-z0-9.-]+\.[a-z0-9.-]+/[A-Za-z0-9.-]+"`) {
 		pair("label", &p.Labels, word, "other-value-that-is-long")

@@ -119,10 +119,12 @@ type sizing struct {
 type ownPart struct {
 	result.Resources
 	text string // equal for the same names and bytes
+	// groups are those of the proxies that get all of the scope's listeners, by workload.
+	groups map[string]*GroupResult
 }
 
 // groupKey is equal for proxies of one workload with the same config.
-type groupKey struct{ namespace, workload, own, sizing, without string }
+type groupKey struct{ workload, own, sizing, without string }
 
 func (b *Builder) projectScope(s *scope.Scope, members []*mesh.Proxy) *ScopeResult {
 	sh := b.share(s, members[0])
@@ -132,24 +134,36 @@ func (b *Builder) projectScope(s *scope.Scope, members []*mesh.Proxy) *ScopeResu
 	own := map[string]*ownPart{}
 	groups := map[groupKey]*GroupResult{}
 	for _, p := range members {
-		key := b.inboundKey(s, p)
+		key := b.workloadKey(s, p)
 		part := own[key]
 		if part == nil {
-			part = &ownPart{Resources: b.inbound(s, p, sh)}
+			part = &ownPart{Resources: b.inbound(s, p, sh), groups: map[string]*GroupResult{}}
 			part.text = identity(&part.Resources)
 			own[key] = part
 		}
-		group, id := sh.group(p, part)
-		if known := groups[id]; known != nil {
-			known.Members = append(known.Members, p)
-			known.Proxies++
+		without := sh.ofOwnAddress(p)
+		if known := part.groups[p.Workload]; known != nil && len(without) == 0 {
+			known.add(p)
 			continue
 		}
-		group.Members = []*mesh.Proxy{p}
-		groups[id] = group
-		out.Groups = append(out.Groups, group)
+		group, id := sh.group(p, part, without)
+		if known := groups[id]; known != nil {
+			group = known
+		} else {
+			groups[id] = group
+			out.Groups = append(out.Groups, group)
+		}
+		group.add(p)
+		if len(without) == 0 {
+			part.groups[p.Workload] = group
+		}
 	}
 	return out
+}
+
+func (g *GroupResult) add(p *mesh.Proxy) {
+	g.Members = append(g.Members, p)
+	g.Proxies++
 }
 
 // share builds what all proxies of the scope get, with p as their representative.
@@ -248,32 +262,38 @@ func without(own, shared []*result.Resource) []*result.Resource {
 	})
 }
 
-// group tells p's counts and bytes: the scope's, plus its own, less what it is
-// without, with what weighs otherwise for it. Proxies with the same key are in
-// the same group.
-func (sh *shared) group(p *mesh.Proxy, own *ownPart) (*GroupResult, groupKey) {
+// ofOwnAddress are the listeners of p's own address, which it does not get.
+func (sh *shared) ofOwnAddress(p *mesh.Proxy) []*Listener {
+	if sh.listeners == nil || len(p.IPs) == 0 {
+		return nil
+	}
+	return sh.listeners.byAddress[p.IPs[0]]
+}
+
+// group tells p's counts and bytes: the scope's, plus its own, less the listeners
+// that it is without, with what weighs otherwise for it. Proxies with the same key
+// are in the same group.
+func (sh *shared) group(p *mesh.Proxy, own *ownPart, missing []*Listener) (*GroupResult, groupKey) {
 	g := &GroupResult{}
-	g.Kind, g.Namespace, g.Workload, g.Proxies = p.Kind.String(), p.Namespace, p.Workload, 1
+	g.Kind, g.Namespace, g.Workload = p.Kind.String(), p.Namespace, p.Workload
 	g.Resources = own.Resources
 	g.Counts, g.Bytes = sh.counts, sh.bytes
 	for _, t := range result.Types {
 		for _, r := range *own.Of(t) {
 			*g.Counts.Of(t)++
 			g.Counts.Endpoints += r.Endpoints
-			g.add(t, r.Bytes)
+			g.weigh(t, r.Bytes)
 		}
 	}
 	weighs := &sizing{}
 	if sh.listeners != nil {
 		weighs = sh.listeners.sizingFor(p)
 		g.Resized.LDS = weighs.resized
-		g.add("lds", weighs.growth)
-		if len(p.IPs) > 0 {
-			sh.drop(g, sh.listeners.byAddress[p.IPs[0]])
-		}
+		g.weigh("lds", weighs.growth)
+		sh.drop(g, missing)
 	}
 	without := append(append(slices.Clip(g.Without.LDS), ""), g.Without.RDS...)
-	return g, groupKey{g.Namespace, g.Workload, own.text, weighs.text, strings.Join(without, "\x00")}
+	return g, groupKey{g.Workload, own.text, weighs.text, strings.Join(without, "\x00")}
 }
 
 // sizingFor tells which listeners weigh otherwise for a proxy.
@@ -308,7 +328,7 @@ func (sh *shared) drop(g *GroupResult, listeners []*Listener) {
 		}
 		g.Without.LDS = append(g.Without.LDS, l.Name)
 		g.Counts.LDS--
-		g.add("lds", -bytes)
+		g.weigh("lds", -bytes)
 		for _, r := range l.Routes {
 			lost[r]++
 		}
@@ -329,11 +349,11 @@ func (sh *shared) dropRoutes(g *GroupResult, lost map[string]int) {
 		}
 		g.Without.RDS = append(g.Without.RDS, name)
 		g.Counts.RDS--
-		g.add("rds", -sh.RDS[i].Bytes)
+		g.weigh("rds", -sh.RDS[i].Bytes)
 	}
 }
 
-func (g *GroupResult) add(xdsType string, bytes int64) {
+func (g *GroupResult) weigh(xdsType string, bytes int64) {
 	*g.Bytes.Of(xdsType) += bytes
 	g.Bytes.Total += bytes
 }

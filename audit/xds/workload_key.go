@@ -14,10 +14,12 @@ import (
 // the replicas of a workload.
 const nodeNameMetadata = "NODE_NAME"
 
-// inboundKey holds all that a proxy's own part is made from, so that the
+// workloadKey holds all by which the proxies of a scope differ, in their own part
+// or in the scope's listeners, but for the listeners of their own addresses: the
 // replicas of a workload share one computation wherever they run.
-func (b *Builder) inboundKey(s *scope.Scope, p *mesh.Proxy) string {
+func (b *Builder) workloadKey(s *scope.Scope, p *mesh.Proxy) string {
 	var k strings.Builder
+	k.Grow(512)
 	field := func(v string) { // its length first, so that fields cannot run together
 		k.WriteString(strconv.Itoa(len(v)))
 		k.WriteByte(' ')
@@ -45,6 +47,10 @@ func (b *Builder) inboundKey(s *scope.Scope, p *mesh.Proxy) string {
 		}
 	}
 	field("")
+	for _, port := range ownPorts(p) {
+		field(strconv.Itoa(port))
+	}
+	field("")
 	for _, t := range p.Targets {
 		field(strconv.Itoa(t.Service.Index))
 		field(strconv.Itoa(t.Port.Number))
@@ -56,8 +62,8 @@ func (b *Builder) inboundKey(s *scope.Scope, p *mesh.Proxy) string {
 	return k.String()
 }
 
-// inboundKeys are what inboundKey looks at beside a proxy's fields.
-type inboundKeys struct {
+// workloadKeys are what workloadKey looks at beside a proxy's fields.
+type workloadKeys struct {
 	labels []string // names, sorted; nil: not collected yet
 	node   bool     // an EnvoyFilter matches proxies by the name of their node
 }
