@@ -186,7 +186,7 @@ func plain(s string) string {
 
 var markup = strings.NewReplacer(
 	"&", "&amp;", "<", "&lt;", ">", "&gt;", "\\", "\\\\", "`", "\\`", "*", "\\*", "_", "\\_", "[", "\\[", "]", "\\]",
-	"|", "\\|", "#", "\\#", "~", "\\~", "@", "@\u200b", "://", ":\u200b//", "!", "\\!",
+	"|", "\\|", "#", "\\#", "~", "\\~", "@", "@\u200b", "://", ":\u200b//", "www.", "www\u200b.", "!", "\\!",
 )
 
 // code makes a code span, which a backtick of the text cannot end.

@@ -324,3 +324,21 @@ func TestOneSidedTogether(t *testing.T) {
 		t.Errorf("%q", have)
 	}
 }
+
+// TestMarkdownLinks: GitHub makes no link, mention or HTML of a name (GFM, 6.9
+// "Autolinks (extension)": www. and ://).
+func TestMarkdownLinks(t *testing.T) {
+	d := &result.Diff{Summary: result.DiffSummary{Proxies: 1}, Diagnostics: []result.Diagnostic{
+		{Text: "www.evil.example https://evil.example [a](b) ![a](b) @team <b> org/repo#1 `c` |"},
+	}}
+	var out bytes.Buffer
+	if err := report.DiffMarkdown(&out, d); err != nil {
+		t.Fatal(err)
+	}
+	_, list, _ := strings.Cut(out.String(), "\n- ")
+	for _, markup := range []string{"www.", "://", " [a]", " ![", "@team", "<b>", "repo#", " `c"} {
+		if strings.Contains(list, markup) {
+			t.Errorf("%q in %s", markup, list)
+		}
+	}
+}
