@@ -20,7 +20,7 @@ test: ## Run the tests
 	$(GO) test $(PKGS)
 
 race: ## Run the tests of what runs in parallel under the race detector
-	$(GO) test -race -short ./audit ./audit/load/... ./plugin/...
+	$(GO) test -race -short ./audit ./audit/mesh ./audit/load/... ./plugin/...
 
 lint: ## Run golangci-lint
 	$(TOOL) golangci-lint run

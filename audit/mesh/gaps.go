@@ -10,12 +10,36 @@ import (
 )
 
 // gaps collects what the model leaves out of a mesh.
-type gaps struct{ list []result.Gap }
+type gaps struct {
+	list   []result.Gap
+	told   map[gapKey]bool
+	shared map[sharedGapKey]*sharedGap
+}
+
+// gapKey tells gaps apart.
+type gapKey struct {
+	kind   result.GapKind
+	object result.Ref
+	text   string
+}
+
+// sharedGapKey tells those apart that several proxies may share.
+type sharedGapKey struct {
+	kind result.GapKind
+	text string
+}
+
+// sharedGap is a gap in the list with its proxies.
+type sharedGap struct {
+	at      int
+	proxies map[string]bool
+}
+
+func newGaps() *gaps { return &gaps{told: map[gapKey]bool{}, shared: map[sharedGapKey]*sharedGap{}} }
 
 func (g *gaps) add(gap result.Gap) {
-	if !slices.ContainsFunc(g.list, func(have result.Gap) bool {
-		return have.Kind == gap.Kind && have.Object == gap.Object && have.Text == gap.Text
-	}) {
+	if key := (gapKey{gap.Kind, gap.Object, gap.Text}); !g.told[key] {
+		g.told[key] = true
 		g.list = append(g.list, gap)
 	}
 }
@@ -23,13 +47,35 @@ func (g *gaps) add(gap result.Gap) {
 // forProxy notes a gap of one proxy, together with others' of the same text,
 // which are told of the first one's object.
 func (g *gaps) forProxy(gap result.Gap, proxy string) {
-	i := slices.IndexFunc(g.list, func(have result.Gap) bool { return have.Kind == gap.Kind && !have.All && have.Text == gap.Text })
-	if i < 0 {
-		i = len(g.list)
+	key := sharedGapKey{gap.Kind, gap.Text}
+	known := g.shared[key]
+	if known == nil {
+		known = &sharedGap{at: len(g.list), proxies: map[string]bool{}}
+		g.shared[key] = known
 		g.list = append(g.list, gap)
 	}
-	if !slices.Contains(g.list[i].Proxies, proxy) {
-		g.list[i].Proxies = append(g.list[i].Proxies, proxy)
+	if !known.proxies[proxy] {
+		known.proxies[proxy] = true
+		g.list[known.at].Proxies = append(g.list[known.at].Proxies, proxy)
+	}
+}
+
+// absorb notes all that other has noted.
+func (g *gaps) absorb(other *gaps) {
+	shared := make([]bool, len(other.list))
+	for _, s := range other.shared {
+		shared[s.at] = true
+	}
+	for i, gap := range other.list {
+		if !shared[i] {
+			g.add(gap)
+			continue
+		}
+		proxies := gap.Proxies
+		gap.Proxies = nil
+		for _, proxy := range proxies {
+			g.forProxy(gap, proxy)
+		}
 	}
 }
 

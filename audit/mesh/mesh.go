@@ -22,7 +22,7 @@ type working struct {
 // New makes the views of a snapshot: what each istiod of it sees.
 func New(snap *snapshot.Snapshot) *Mesh {
 	m := &Mesh{Snapshot: snap}
-	g := &gaps{}
+	g := newGaps()
 	m.Views = viewsOf(snap, g)
 	for _, view := range m.Views {
 		view.build(snap, g)

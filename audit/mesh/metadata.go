@@ -84,7 +84,10 @@ func (v *View) interception(p *Proxy, written string) string {
 func (v *View) place(p *Proxy) {
 	var labels Labels
 	if v.pods.byKey[podKey{p.Namespace, p.Name}] != nil {
-		backend := v.podBackend(p.Pod)
+		backend := v.pods.backends[p.Pod]
+		if backend == nil {
+			backend = v.newBackend(p.Pod)
+		}
 		if p.Node == backend.Node && p.Cluster == v.Cluster && (p.Network == "" || backend.Network != "") {
 			p.Labels, p.Locality = backend.Labels, v.localityOf(backend.Labels)
 			return

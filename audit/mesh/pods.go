@@ -42,9 +42,15 @@ func (v *View) indexPods(snap *snapshot.Snapshot) {
 // podBackend is the backend of a pod's endpoints, and with nil of those without
 // a pod (Istio pilot/pkg/serviceregistry/kube/controller/endpoint_builder.go).
 func (v *View) podBackend(pod *snapshot.Pod) *Backend {
-	if row := v.pods.backends[pod]; row != nil {
-		return row
+	row := v.pods.backends[pod]
+	if row == nil {
+		row = v.newBackend(pod)
+		v.pods.backends[pod] = row
 	}
+	return row
+}
+
+func (v *View) newBackend(pod *snapshot.Pod) *Backend {
 	row := &Backend{Cluster: v.Cluster, TLSMode: tlsDisabled}
 	ip := ""
 	var labels map[string]string
@@ -67,7 +73,6 @@ func (v *View) podBackend(pod *snapshot.Pod) *Backend {
 	row.Network = v.network(ip, labels)
 	row.Labels = v.at(LabelsOf(labels), place{v.Cluster, row.Locality, row.Node, row.Network})
 	row.Network = row.Labels.Get(networkLabel)
-	v.pods.backends[pod] = row
 	return row
 }
 

@@ -3,8 +3,12 @@ package mesh
 import (
 	"cmp"
 	"net/netip"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
+
+	meshconfig "istio.io/api/mesh/v1alpha1"
 
 	"github.com/mesh-audit/mesh-audit/audit/result"
 	"github.com/mesh-audit/mesh-audit/audit/snapshot"
@@ -18,50 +22,97 @@ func (m *Mesh) proxies(g *gaps) {
 			workloads[podKey{w.Namespace, w.Kind + "/" + w.Name}] = w.Owner
 		}
 	}
-	a := &assignment{views: m.Views, namespaces: m.Views[0].Namespaces, gaps: g}
-	if m.Views[0].Istiod == nil {
-		a.asked = m.Snapshot.Overrides.Revision
+	var readers []*proxyReader
+	var group sync.WaitGroup
+	for _, pods := range chunks(m.Snapshot.Pods) {
+		r := m.proxyReader(workloads)
+		readers = append(readers, r)
+		group.Go(func() { r.read(pods) })
 	}
-	for i := range m.Snapshot.Pods {
-		pod := &m.Snapshot.Pods[i]
-		if pod.Proxy == nil || pod.Phase == "Failed" || pod.Phase == "Succeeded" {
-			continue
-		}
-		if len(pod.IPs) == 0 {
-			g.add(result.Gap{
-				Kind: result.Unmodelled, Object: pod.Ref(), Proxies: []string{pod.Namespace + "/" + pod.Name},
-				Text: "the pod has no address yet: its proxy is not counted",
-			})
-			continue
-		}
-		env := agentEnvironment(pod)
-		kind, modelled := proxyKind(pod.Proxy.Args)
-		if !modelled {
-			g.add(result.Gap{
-				Kind: result.Unmodelled, Object: pod.Ref(), Proxies: []string{pod.Namespace + "/" + pod.Name},
-				Text: "proxies of kind " + kind + " are not modelled",
-			})
-			continue
-		}
-		view := a.viewFor(pod, env)
-		if view == nil {
-			continue
-		}
-		p := view.newProxy(pod, env)
-		p.Kind = SidecarProxy
-		if kind == result.Router {
-			p.Kind = RouterProxy
-		}
-		p.Workload = workloadText(pod, workloads)
-		view.readMetadata(p, env, g)
-		view.Proxies = append(view.Proxies, p)
+	group.Wait()
+	for _, r := range readers {
+		g.absorb(r.gaps)
 	}
-	for _, view := range m.Views {
+	for i, view := range m.Views {
+		for _, r := range readers {
+			view.Proxies = append(view.Proxies, r.proxies[i]...)
+		}
 		slices.SortStableFunc(view.Proxies, func(a, b *Proxy) int {
 			return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 		})
 		view.serviceTargets(m.Snapshot)
 	}
+}
+
+// leastPods is how many pods are worth a processor of their own.
+var leastPods = 10_000
+
+// chunks cuts pods into one part for each processor.
+func chunks(pods []snapshot.Pod) [][]snapshot.Pod {
+	n := min(runtime.GOMAXPROCS(0), len(pods)/leastPods)
+	return slices.Collect(slices.Chunk(pods, max(1, len(pods)/max(1, n)+1)))
+}
+
+// proxyReader makes the proxies of some pods. Several may read at the same time.
+type proxyReader struct {
+	assignment
+	mesh      *Mesh
+	workloads map[podKey]snapshot.OwnerRef
+	proxies   [][]*Proxy // of each view
+}
+
+func (m *Mesh) proxyReader(workloads map[podKey]snapshot.OwnerRef) *proxyReader {
+	r := &proxyReader{mesh: m, workloads: workloads, proxies: make([][]*Proxy, len(m.Views))}
+	r.namespaces, r.gaps = m.Views[0].Namespaces, newGaps()
+	if m.Views[0].Istiod == nil {
+		r.asked = m.Snapshot.Overrides.Revision
+	}
+	for _, view := range m.Views {
+		own := *view
+		work := *view.work
+		work.proxyConfigs, work.places = map[string]*meshconfig.ProxyConfig{}, map[place]*topology{}
+		own.work = &work
+		r.views = append(r.views, &own)
+	}
+	return r
+}
+
+func (r *proxyReader) read(pods []snapshot.Pod) {
+	for i := range pods {
+		if pod := &pods[i]; pod.Proxy != nil && pod.Phase != "Failed" && pod.Phase != "Succeeded" {
+			r.proxy(pod)
+		}
+	}
+}
+
+// proxy reads a pod's proxy, or notes why there is none.
+func (r *proxyReader) proxy(pod *snapshot.Pod) {
+	unmodelled := func(text string) {
+		r.gaps.add(result.Gap{Kind: result.Unmodelled, Object: pod.Ref(), Proxies: []string{pod.Namespace + "/" + pod.Name}, Text: text})
+	}
+	if len(pod.IPs) == 0 {
+		unmodelled("the pod has no address yet: its proxy is not counted")
+		return
+	}
+	kind, modelled := proxyKind(pod.Proxy.Args)
+	if !modelled {
+		unmodelled("proxies of kind " + kind + " are not modelled")
+		return
+	}
+	env := agentEnvironment(pod)
+	view := r.viewFor(pod, env)
+	if view == nil {
+		return
+	}
+	p := view.newProxy(pod, env)
+	if kind == result.Router {
+		p.Kind = RouterProxy
+	}
+	p.Workload = workloadText(pod, r.workloads)
+	view.readMetadata(p, env, r.gaps)
+	i := slices.Index(r.views, view)
+	p.View = r.mesh.Views[i]
+	r.proxies[i] = append(r.proxies[i], p)
 }
 
 // proxyKind reads "proxy KIND" from the agent's arguments; a sidecar if it does
