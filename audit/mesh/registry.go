@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/mesh-audit/mesh-audit/audit/snapshot"
@@ -153,8 +152,7 @@ func (p *Proxy) UsesAutoAllocated() bool {
 // AnswersDNS reports a proxy whose agent answers DNS, and so asks istiod for
 // the table of names (SIZE-26).
 func (p *Proxy) AnswersDNS() bool {
-	server, _ := strconv.ParseBool(p.Metadata.Raw["ENABLE_DNS_SERVER"])
-	return p.Metadata.DNSCapture || server
+	return p.Metadata.DNSCapture || isTrue(p.Metadata.Raw["ENABLE_DNS_SERVER"])
 }
 
 // ofFamilies keeps the addresses of the proxy's one address family; for a proxy

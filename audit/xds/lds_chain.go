@@ -170,7 +170,11 @@ func ownPorts(p *mesh.Proxy) []int {
 }
 
 func envPort(p *mesh.Proxy, name string, fallback int) int {
-	if port, err := strconv.Atoi(proxyEnv(p, name)); err == nil {
+	text := proxyEnv(p, name)
+	if text == "" {
+		return fallback
+	}
+	if port, err := strconv.Atoi(text); err == nil {
 		return port
 	}
 	return fallback

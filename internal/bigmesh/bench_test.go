@@ -2,12 +2,14 @@ package bigmesh_test
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"runtime"
 	"slices"
+	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -97,14 +99,19 @@ func loaded(b *testing.B, text []byte) *load.Result {
 	return r
 }
 
-// BenchmarkYAML decodes the first 2,000 objects of the mesh "files" as YAML: as
-// the loader does, and for comparison merely into the same types, document by
-// document on all processors.
+// BenchmarkYAML decodes the first objects of the mesh "files", 2,000 or as many as
+// BIGMESH_OBJECTS says, as YAML: as the loader does, with all of scope after it,
+// and for comparison merely into the same types, document by document on all
+// processors.
 func BenchmarkYAML(b *testing.B) {
 	var text bytes.Buffer
 	var documents [][]byte
+	objects, err := strconv.Atoi(cmp.Or(os.Getenv("BIGMESH_OBJECTS"), "2000"))
+	if err != nil {
+		b.Fatal(err)
+	}
 	for o := range bigmesh.Shapes["files"].Objects() {
-		if len(documents) == 2000 {
+		if len(documents) == objects {
 			break
 		}
 		document, err := yaml.Marshal(o)
@@ -127,6 +134,13 @@ func BenchmarkYAML(b *testing.B) {
 		})
 	}
 	run("load", func() { loaded(b, text.Bytes()) })
+	run("scope", func() {
+		r := loaded(b, text.Bytes())
+		complete.Apply(r, complete.Options{})
+		if err := report.Scope(io.Discard, audited(b, r.Snapshot()), report.ScopeOptions{}); err != nil {
+			b.Fatal(err)
+		}
+	})
 	run("parse", func() {
 		var group errgroup.Group
 		group.SetLimit(runtime.GOMAXPROCS(0))
