@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	networking "istio.io/api/networking/v1alpha3"
+	networkingv1 "istio.io/client-go/pkg/apis/networking/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -164,6 +165,8 @@ func parseInto(document []byte) error {
 	types := map[string]any{
 		"Pod": &corev1.Pod{}, "Service": &corev1.Service{}, "Namespace": &corev1.Namespace{}, "Node": &corev1.Node{}, "ConfigMap": &corev1.ConfigMap{},
 		"Deployment": &appsv1.Deployment{}, "EndpointSlice": &discoveryv1.EndpointSlice{},
+		"Sidecar": &networkingv1.Sidecar{}, "VirtualService": &networkingv1.VirtualService{},
+		"DestinationRule": &networkingv1.DestinationRule{}, "ServiceEntry": &networkingv1.ServiceEntry{},
 	}
 	into := types[kind]
 	if into == nil {
