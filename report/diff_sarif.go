@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/owenrumney/go-sarif/v3/pkg/report/v210/sarif"
@@ -29,9 +30,15 @@ var sarifRules = map[result.ChangeKind]struct{ id, level, text string }{
 
 const projectURI = "https://github.com/mesh-audit/mesh-audit"
 
+// mostResults is how many results GitHub's code scanning keeps of a run; it
+// refuses one with more than 25,000 (docs.github.com, "SARIF support for code
+// scanning").
+const mostResults = 5000
+
 // DiffSARIF writes a SARIF 2.1.0 log with one result for each changed object
 // that stands in a file and each kind of change. Code scanning takes no result
-// without a place: what else changed is in notifications.
+// without a place: what else changed is in notifications, and so is how many
+// results, the last of the report, are left out because GitHub keeps no more.
 func DiffSARIF(out io.Writer, d *result.Diff, version string, places Places) error {
 	run := sarif.NewRunWithInformationURI("mesh-audit", projectURI)
 	run.Tool.Driver.WithVersion(version)
@@ -40,7 +47,12 @@ func DiffSARIF(out io.Writer, d *result.Diff, version string, places Places) err
 		run.AddRule(rule.id).WithDescription(rule.text)
 	}
 	invocation := sarif.NewInvocation().WithExecutionSuccessful(len(unreadOf(d)) == 0)
+	left := 0
 	for _, f := range diffFindings(d, places) {
+		if f.source.File != "" && len(run.Results) == mostResults {
+			left++
+			continue
+		}
 		rule := sarifRules[f.kind]
 		lines := make([]string, len(f.lines))
 		for i, line := range f.lines {
@@ -57,6 +69,10 @@ func DiffSARIF(out io.Writer, d *result.Diff, version string, places Places) err
 		}
 		run.CreateResultForRule(rule.id).WithLevel(rule.level).WithMessage(message).
 			AddLocation(sarif.NewLocationWithPhysicalLocation(place))
+	}
+	if left > 0 {
+		invocation.AddToolExecutionNotification(sarif.NewNotification().WithLevel("warning").WithMessage(sarif.NewTextMessage(
+			strconv.Itoa(left) + " more results are left out: code scanning keeps " + strconv.Itoa(mostResults) + " of a run; -o json has all")))
 	}
 	run.AddInvocation(invocation)
 	log := sarif.NewReport()

@@ -2,6 +2,7 @@ package report_test
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -243,6 +244,46 @@ func TestAnnotationLimits(t *testing.T) {
 		if !strings.Contains(out.String(), text) {
 			t.Errorf("no %q in:\n%s", text, out.String())
 		}
+	}
+}
+
+// TestSARIFLimit: GitHub keeps 5,000 results of a run. The worst are kept, and
+// what is left out is said.
+func TestSARIFLimit(t *testing.T) {
+	d := &result.Diff{Summary: result.DiffSummary{Proxies: 1, Changed: 1}}
+	for i := range 3000 {
+		n := strconv.Itoa(i)
+		d.Inputs = append(d.Inputs, result.Input{ID: n, Kind: result.InputObject, Change: "changed", Head: result.Ref{Kind: "Service", Name: n, Source: result.Source{File: "b.yaml", Line: i + 1}}})
+		d.Changes = append(d.Changes,
+			result.Change{Kind: result.Gained, Type: "cds", Resource: "gained" + n, Inputs: []string{n}, Audience: "a1"},
+			result.Change{Kind: result.Lost, Type: "cds", Resource: "lost" + n, Sees: "404", Inputs: []string{n}, Audience: "a1"})
+	}
+	d.Groups = []result.DiffGroup{{ID: "d1", Namespace: "shop", Proxies: []string{"p"}}}
+	d.Audiences = []result.Audience{{ID: "a1", Groups: []string{"d1"}, Proxies: 1}}
+	var out bytes.Buffer
+	if err := report.DiffSARIF(&out, d, "v1", nil); err != nil {
+		t.Fatal(err)
+	}
+	var log struct {
+		Runs []struct {
+			Results     []struct{ RuleID string }
+			Invocations []struct {
+				ToolExecutionNotifications []struct{ Message struct{ Text string } }
+			}
+		}
+	}
+	if err := json.Unmarshal(out.Bytes(), &log); err != nil {
+		t.Fatal(err)
+	}
+	rules := map[string]int{}
+	for _, r := range log.Runs[0].Results {
+		rules[r.RuleID]++
+	}
+	if rules["mesh-diff/lost"] != 3000 || rules["mesh-diff/gained"] != 2000 {
+		t.Errorf("%v, want 3000 lost and 2000 gained", rules)
+	}
+	if told := log.Runs[0].Invocations[0].ToolExecutionNotifications; len(told) != 1 || !strings.HasPrefix(told[0].Message.Text, "1000 more results are left out") {
+		t.Errorf("told %+v", told)
 	}
 }
 
