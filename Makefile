@@ -5,7 +5,7 @@ TOOL    := $(GO) tool -modfile=tools/go.mod
 PKGS    := ./...
 
 .DEFAULT_GOAL := help
-.PHONY: bench dist e2e e2e-build vuln help build demo test race lint vet tidy generate check-generate check conformance conformance-build conformance-full conformance-record pushes-record clean
+.PHONY: bench dist dist-check e2e e2e-build e2e-dist e2e-krew vuln help build demo test race lint vet tidy generate check-generate check conformance conformance-build conformance-full conformance-record pushes-record clean
 
 help: ## List the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-19s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -61,17 +61,27 @@ KUBE_FLAGS := -X k8s.io/component-base/version.gitVersion=$(KUBE) -X k8s.io/comp
 # Unlike go build, go run keeps what it has linked in the build cache.
 LINK := CGO_ENABLED=0 $(GO) run -trimpath -exec 'cp -f'
 
-e2e-build: ## Build the API server, kubectl, krew and istiod that make e2e runs, to e2e/bin
+e2e-krew:
 	mkdir -p e2e/bin
-	cd e2e && for main in k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kubectl sigs.k8s.io/krew/cmd/krew sigs.k8s.io/krew/cmd/validate-krew-manifest; do \
+	cd e2e && for main in k8s.io/kubernetes/cmd/kubectl sigs.k8s.io/krew/cmd/krew sigs.k8s.io/krew/cmd/validate-krew-manifest; do \
 	  $(LINK) -ldflags '-s -w $(KUBE_FLAGS)' $$main bin/$$(basename $$main) || exit 1; done
+
+e2e-build: e2e-krew ## Build the API server, kubectl, krew and istiod that make e2e runs, to e2e/bin
+	cd e2e && $(LINK) -ldflags '-s -w $(KUBE_FLAGS)' k8s.io/kubernetes/cmd/kube-apiserver bin/kube-apiserver
 	cd e2e && $(LINK) -ldflags '-s -w' go.etcd.io/etcd/server/v3 bin/etcd
 	cd conformance && for main in istio.io/istio/pilot/cmd/pilot-discovery istio.io/istio/istioctl/cmd/istioctl; do \
 	  $(LINK) -ldflags '-s -w' $$main ../e2e/bin/$$(basename $$main) || exit 1; done
 
+e2e-dist:
+	$(GO) run ./internal/dist -version $(VERSION) -only $$($(GO) env GOOS)/$$($(GO) env GOARCH) -o e2e/bin/dist
+
 e2e: build ## Run the plugin against a real API server, kubectl, krew and istiod
-	$(MAKE) -j 2 dist e2e-build
-	cd e2e && CGO_ENABLED=0 $(GO) test -trimpath -vet=all -count=1 -parallel 4 -timeout 30m -v ./...
+	$(MAKE) -j 2 e2e-dist e2e-build
+	cd e2e && CGO_ENABLED=0 $(GO) test -trimpath -vet=all -count=1 -parallel 4 -timeout 30m -v .
+
+dist-check: ## Build the release and check its manifest and every archive with krew's own tool
+	$(MAKE) -j 2 dist e2e-krew
+	cd e2e && CGO_ENABLED=0 $(GO) test -trimpath -vet=all -count=1 -v ./release
 
 vuln: ## Look for known vulnerabilities in what the plugin calls (needs the network)
 	$(TOOL) govulncheck ./...

@@ -5,24 +5,18 @@ import (
 	"encoding/hex"
 	"io"
 	"io/fs"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"sigs.k8s.io/yaml"
 )
 
-func dist(name string) string { return filepath.Join(root, "dist", name) }
-
-// platforms are those that a release has to have.
-var platforms = []string{"linux_amd64", "linux_arm64", "darwin_amd64", "darwin_arm64", "windows_amd64", "windows_arm64"}
+// dist is a file of the release of this platform, which make e2e builds.
+func dist(name string) string { return filepath.Join(root, "e2e", "bin", "dist", name) }
 
 // TestKrew installs the plugin with a real krew from the manifest and archive
-// that make dist built, and runs it through kubectl.
+// as make dist builds them, and runs it through kubectl.
 func TestKrew(t *testing.T) {
 	linkKrew(t)
 	krewRoot := t.TempDir()
@@ -56,53 +50,6 @@ func linkKrew(t testing.TB) {
 	t.Helper()
 	if err := os.Symlink("krew", bin("kubectl-krew")); err != nil && !os.IsExist(err) {
 		t.Fatal(err)
-	}
-}
-
-// TestManifest: krew's own check of a manifest for its index, which downloads
-// and installs the archive of each platform.
-func TestManifest(t *testing.T) {
-	server := httptest.NewServer(http.FileServer(http.Dir(dist(""))))
-	defer server.Close()
-	text, err := os.ReadFile(dist("mesh-audit.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var manifest struct {
-		Spec struct {
-			Version   string `json:"version"`
-			Platforms []struct {
-				URI    string `json:"uri"`
-				SHA256 string `json:"sha256"`
-			} `json:"platforms"`
-		} `json:"spec"`
-	}
-	if err := yaml.Unmarshal(text, &manifest); err != nil {
-		t.Fatal(err)
-	}
-	served := string(text)
-	if len(manifest.Spec.Platforms) != len(platforms) {
-		t.Errorf("%d platforms, want %v", len(manifest.Spec.Platforms), platforms)
-	}
-	for i, p := range manifest.Spec.Platforms {
-		base, name := p.URI[:strings.LastIndex(p.URI, "/")], filepath.Base(p.URI)
-		if base != "https://github.com/mesh-audit/mesh-audit/releases/download/"+manifest.Spec.Version || !strings.Contains(name, platforms[i]) {
-			t.Errorf("address %s", p.URI)
-		}
-		if got := sum(t, dist(name)); got != p.SHA256 {
-			t.Errorf("%s has the checksum %s, the manifest says %s", name, got, p.SHA256)
-		}
-		served = strings.ReplaceAll(served, base, server.URL)
-	}
-	file := filepath.Join(t.TempDir(), "mesh-audit.yaml")
-	if err := os.WriteFile(file, []byte(served), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	linkKrew(t)
-	cmd := exec.CommandContext(t.Context(), bin("validate-krew-manifest"), "-manifest", file)
-	cmd.Env = append(os.Environ(), "PATH="+filepath.Join(root, "e2e", "bin")+":"+os.Getenv("PATH"), "HOME="+t.TempDir())
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
 	}
 }
 
