@@ -5,6 +5,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 
 	"github.com/go-logr/logr"
@@ -14,11 +15,13 @@ import (
 	"github.com/mesh-audit/mesh-audit/plugin"
 )
 
-// ballast is memory that is never touched, and so takes no room. It makes garbage
-// of that size not worth collecting, which for a command of a second is most.
-var ballast = make([]byte, 128<<20)
+// ballast is how many bytes of memory are never touched, and so take no room. They
+// make garbage of that size not worth collecting, which for a command of a second
+// is most.
+const ballast = 128 << 20
 
 func main() {
+	untouched := make([]byte, ballast)
 	klog.SetLogger(logr.Discard()) // the client's own log is not for users: what went wrong is reported
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	go func() { // the second signal ends the process at once
@@ -27,5 +30,6 @@ func main() {
 	}()
 	status := plugin.Main(ctx, os.Args[1:], plugin.OS())
 	stop()
+	runtime.KeepAlive(untouched)
 	os.Exit(status)
 }
