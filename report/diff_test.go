@@ -204,20 +204,33 @@ func TestDiffWriteErrors(t *testing.T) {
 	}
 }
 
+// lostAndGained is a diff in which each of n changed Services makes a proxy lose
+// something and gain something.
+func lostAndGained(n int) *result.Diff {
+	d := &result.Diff{
+		Summary:   result.DiffSummary{Proxies: 1, Changed: 1},
+		Groups:    []result.DiffGroup{{ID: "d1", Namespace: "shop", Proxies: []string{"p"}}},
+		Audiences: []result.Audience{{ID: "a1", Groups: []string{"d1"}, Proxies: 1}},
+	}
+	for i := range n {
+		id := strconv.Itoa(i)
+		d.Inputs = append(d.Inputs, result.Input{ID: id, Kind: result.InputObject, Change: "changed", Head: result.Ref{Kind: "Service", Name: id, Source: result.Source{File: "b.yaml", Line: i + 1}}})
+		d.Changes = append(d.Changes,
+			result.Change{Kind: result.Gained, Type: "cds", Resource: "gained" + id, Inputs: []string{id}, Audience: "a1"},
+			result.Change{Kind: result.Lost, Type: "cds", Resource: "lost" + id, Sees: "404", Inputs: []string{id}, Audience: "a1"})
+	}
+	return d
+}
+
 // TestAnnotationLimits: GitHub shows ten annotations of a level, so that the
 // worst come first and the rest is counted.
 func TestAnnotationLimits(t *testing.T) {
-	d := &result.Diff{Summary: result.DiffSummary{Proxies: 1, Changed: 1}}
-	for i := range 12 {
-		n := strconv.Itoa(i)
+	d := lostAndGained(12)
+	for i := range d.Inputs {
+		in := &d.Inputs[i]
+		in.Change, in.Base, in.Head = "removed", in.Head, result.Ref{}
 		d.Diagnostics = append(d.Diagnostics, result.Diagnostic{Source: result.Source{File: "a.yaml", Line: i + 1}, Text: "bad"})
-		d.Inputs = append(d.Inputs, result.Input{ID: n, Kind: result.InputObject, Change: "removed", Base: result.Ref{Kind: "Service", Name: n, Source: result.Source{File: "b.yaml", Line: i + 1}}})
-		d.Changes = append(d.Changes,
-			result.Change{Kind: result.Gained, Type: "cds", Resource: "gained" + n, Inputs: []string{n}, Audience: "a1"},
-			result.Change{Kind: result.Lost, Type: "cds", Resource: "lost" + n, Sees: "404", Inputs: []string{n}, Audience: "a1"})
 	}
-	d.Groups = []result.DiffGroup{{ID: "d1", Namespace: "shop", Proxies: []string{"p"}}}
-	d.Audiences = []result.Audience{{ID: "a1", Groups: []string{"d1"}, Proxies: 1}}
 	var out bytes.Buffer
 	gone := func(s result.Source, gone bool) result.Source {
 		if gone {
@@ -250,16 +263,7 @@ func TestAnnotationLimits(t *testing.T) {
 // TestSARIFLimit: GitHub keeps 5,000 results of a run. The worst are kept, and
 // what is left out is said.
 func TestSARIFLimit(t *testing.T) {
-	d := &result.Diff{Summary: result.DiffSummary{Proxies: 1, Changed: 1}}
-	for i := range 3000 {
-		n := strconv.Itoa(i)
-		d.Inputs = append(d.Inputs, result.Input{ID: n, Kind: result.InputObject, Change: "changed", Head: result.Ref{Kind: "Service", Name: n, Source: result.Source{File: "b.yaml", Line: i + 1}}})
-		d.Changes = append(d.Changes,
-			result.Change{Kind: result.Gained, Type: "cds", Resource: "gained" + n, Inputs: []string{n}, Audience: "a1"},
-			result.Change{Kind: result.Lost, Type: "cds", Resource: "lost" + n, Sees: "404", Inputs: []string{n}, Audience: "a1"})
-	}
-	d.Groups = []result.DiffGroup{{ID: "d1", Namespace: "shop", Proxies: []string{"p"}}}
-	d.Audiences = []result.Audience{{ID: "a1", Groups: []string{"d1"}, Proxies: 1}}
+	d := lostAndGained(3000)
 	var out bytes.Buffer
 	if err := report.DiffSARIF(&out, d, "v1", nil); err != nil {
 		t.Fatal(err)
