@@ -109,7 +109,8 @@ func (r *run) all() *Computation {
 	c := &Computation{Audit: r.out, mesh: r.mesh, options: r.o}
 	done := 0
 	for i, view := range r.mesh.Views {
-		parts := project(view, chosenParts(view, r.chosen[i]), &r.o, func(n int) { r.progress(done + n) })
+		parts := chosenParts(view, r.chosen[i])
+		project(view, parts, &r.o, func(n int) { r.progress(done + n) })
 		r.addParts(view, parts)
 		r.out.Gaps = append(r.out.Gaps, parts[0].builder.SizeGaps(r.chosen[i])...)
 		c.parts = append(c.parts, parts)

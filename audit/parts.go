@@ -56,7 +56,7 @@ func chosenParts(view *mesh.View, proxies []*mesh.Proxy) []*part {
 }
 
 // project computes the parts of a view, on all processors.
-func project(view *mesh.View, parts []*part, o *Options, progress func(done int)) []*part {
+func project(view *mesh.View, parts []*part, o *Options, progress func(done int)) {
 	var group sync.WaitGroup
 	free := make(chan struct{}, runtime.GOMAXPROCS(0))
 	var lock sync.Mutex
@@ -80,7 +80,6 @@ func project(view *mesh.View, parts []*part, o *Options, progress func(done int)
 		})
 	}
 	group.Wait()
-	return parts
 }
 
 func (p *part) prepare(view *mesh.View, o *Options) {

@@ -174,12 +174,15 @@ func (o *diffOptions) narrowed() bool {
 
 // audits answers for both sides.
 func (o *diffOptions) audits(g *global, base, head *side) (before, after *result.Audit, err error) {
+	options := func(p progressFunc) audit.Options {
+		return audit.Options{Select: o.selection, Details: true, Progress: p}
+	}
 	var computed *audit.Computation
 	if base.saved != nil {
 		before, err = o.saved(base)
 	} else {
 		computed, err = compute(g, base, func(p progressFunc) (*audit.Computation, error) {
-			return audit.Compute(base.snap, audit.Options{Select: o.selection, Details: true, Progress: p})
+			return audit.Compute(base.snap, options(p))
 		})
 		if err == nil {
 			before = computed.Audit
@@ -197,7 +200,7 @@ func (o *diffOptions) audits(g *global, base, head *side) (before, after *result
 		after, err = compute(g, head, func(p progressFunc) (*result.Audit, error) { return computed.Change(head.snap, p) })
 	default:
 		after, err = compute(g, head, func(p progressFunc) (*result.Audit, error) {
-			return audit.Run(head.snap, audit.Options{Select: o.selection, Details: true, Progress: p})
+			return audit.Run(head.snap, options(p))
 		})
 	}
 	if err != nil {

@@ -43,18 +43,11 @@ func CanonicalService(labels Labels, workload string) (name, revision string) {
 
 // LabelsSubset reports that want is part of have; an empty want is part of all
 // (Istio pkg/config/labels SubsetOf).
-func LabelsSubset(want, have map[string]string) bool {
-	for key, value := range want {
-		if got, found := have[key]; !found || got != value {
-			return false
-		}
-	}
-	return true
-}
+func LabelsSubset(want, have map[string]string) bool { return LabelsOf(have).Include(want) }
 
 // selects is Kubernetes' selection: an empty selector selects nothing.
 func selects(selector, labels map[string]string) bool {
-	return len(selector) > 0 && LabelsSubset(selector, labels)
+	return LabelsOf(labels).selectedBy(selector)
 }
 
 func splitLocality(locality string) (region, zone, subzone string) {
