@@ -20,7 +20,7 @@ func fieldChanges(base, head json.RawMessage) []result.FieldChange {
 	}
 	for _, side := range []map[string]any{before, after} {
 		annotations, _ := side["Annotations"].(map[string]any)
-		if delete(annotations, assumedMark); len(annotations) == 0 {
+		if delete(annotations, result.AssumedAnnotation); len(annotations) == 0 {
 			side["Annotations"] = nil
 		}
 	}
@@ -41,9 +41,6 @@ func fieldChanges(base, head json.RawMessage) []result.FieldChange {
 	}
 	return w.out
 }
-
-// assumedMark is the annotation by which completion marks what it made.
-const assumedMark = "mesh-audit/assumed"
 
 func decoded(content json.RawMessage) map[string]any {
 	var out map[string]any

@@ -205,6 +205,9 @@ type Diagnostic struct {
 	Side   string `json:"side,omitempty"` // of a diff: base or head; empty: both, or no diff
 }
 
+// AssumedAnnotation marks, with the value "true", an object that completion made.
+const AssumedAnnotation = "mesh-audit/assumed"
+
 // Object is an input object with a digest of its content.
 type Object struct {
 	Ref

@@ -13,7 +13,7 @@ import (
 const ProxyContainerName = "istio-proxy"
 
 // AssumedAnnotation marks, with the value "true", an object that completion made.
-const AssumedAnnotation = "mesh-audit/assumed"
+const AssumedAnnotation = result.AssumedAnnotation
 
 func (b *Builder) addPod(o *corev1.Pod, src result.Source) {
 	p := b.podOf(&o.ObjectMeta, &o.Spec, src)

@@ -4,6 +4,7 @@ package main
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -84,6 +85,9 @@ func parse(args []string) (*options, error) {
 	if o.format != "json" && o.format != "yaml" && o.format != "snap" {
 		return nil, fmt.Errorf("-format is json, yaml or snap, not %q", o.format)
 	}
+	if o.format == "snap" && o.files > 0 {
+		return nil, errors.New("a snapshot is one file: no -files")
+	}
 	return o, nil
 }
 
@@ -94,9 +98,6 @@ func run(args []string) error {
 	}
 	if o.measure {
 		return measure(o.shape)
-	}
-	if o.format == "snap" {
-		o.files = 0
 	}
 	writers, err := o.open()
 	if err != nil {
