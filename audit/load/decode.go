@@ -293,9 +293,11 @@ func (out *parsed) add(it *item, h head, k kind, ref result.Ref) {
 	obj := k.versions[h.version()]()
 	var warnings []problem
 	var p *problem
-	if k.spec != nil {
+	switch pod, isPod := obj.(*corev1.Pod); {
+	case k.spec != nil:
 		warnings, p = decodeIstio(it, k, obj)
-	} else {
+	case isPod && !out.whole && decodeRunning(it, pod):
+	default:
 		warnings, p = decodeKubernetes(it, obj)
 	}
 	if p == nil {
@@ -311,9 +313,6 @@ func (out *parsed) add(it *item, h head, k kind, ref result.Ref) {
 	}
 	for i := range warnings {
 		out.warn(ref, &warnings[i])
-	}
-	if !out.whole {
-		slim(obj)
 	}
 	o := Object{Obj: obj, Source: ref.Source}
 	if cm, ok := obj.(*corev1.ConfigMap); ok {

@@ -4,38 +4,38 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	kjson "sigs.k8s.io/json"
 
 	"github.com/mesh-audit/mesh-audit/audit/snapshot"
 )
 
-// slim drops of a running Pod, of which there may be a million, what neither
-// completion nor a snapshot reads. What completion would start is left whole.
-func slim(obj runtime.Object) {
-	pod, ok := obj.(*corev1.Pod)
-	if !ok || pod.Status.Phase == "" {
-		return
+// decodeRunning fills a Pod that runs, of which there may be a million, with no
+// more than what is read of it. It reports false for any other Pod, which
+// completion would start and needs all of, and where anything is wrong.
+func decodeRunning(it *item, pod *corev1.Pod) bool {
+	raw, p := it.json(runningPod)
+	if p != nil {
+		return false
 	}
-	spec, status := &pod.Spec, &pod.Status
-	proxy, _ := snapshot.FindProxyContainer(spec)
-	kept := corev1.PodSpec{
-		NodeName: spec.NodeName, ServiceAccountName: spec.ServiceAccountName, DeprecatedServiceAccount: spec.DeprecatedServiceAccount,
-		HostNetwork: spec.HostNetwork, Hostname: spec.Hostname, Subdomain: spec.Subdomain,
-		Containers: slimContainers(spec.Containers, proxy), InitContainers: slimContainers(spec.InitContainers, proxy),
+	strict, err := kjson.UnmarshalStrict(raw, pod)
+	if err != nil || len(strict) > 0 || pod.Status.Phase == "" {
+		*pod = corev1.Pod{}
+		return false
 	}
-	conditions := slices.DeleteFunc(status.Conditions, func(c corev1.PodCondition) bool { return c.Type != corev1.PodReady })
-	*spec, *status = kept, corev1.PodStatus{Phase: status.Phase, PodIP: status.PodIP, PodIPs: status.PodIPs, Conditions: conditions}
+	proxy, _ := snapshot.FindProxyContainer(&pod.Spec)
+	pod.Spec.Containers = slim(pod.Spec.Containers, proxy)
+	pod.Spec.InitContainers = slim(pod.Spec.InitContainers, proxy)
+	pod.Status.Conditions = slices.DeleteFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type != corev1.PodReady })
+	return true
 }
 
-func slimContainers(list []corev1.Container, proxy *corev1.Container) []corev1.Container {
-	out := list[:0]
+// slim is the containers in no more memory than they need: arguments and
+// variables are read of the proxy only.
+func slim(list []corev1.Container, proxy *corev1.Container) []corev1.Container {
 	for i := range list {
-		c := &list[i]
-		kept := corev1.Container{Name: c.Name, Image: c.Image, Ports: c.Ports, RestartPolicy: c.RestartPolicy}
-		if c == proxy {
-			kept.Args, kept.Env = c.Args, c.Env
+		if c := &list[i]; c != proxy {
+			c.Args, c.Env = nil, nil
 		}
-		out = append(out, kept)
 	}
-	return out
+	return slices.Clone(list)
 }

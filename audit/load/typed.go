@@ -20,13 +20,9 @@ const maxWarnings = 20
 
 // decodeKubernetes fills one of Kubernetes' own types.
 func decodeKubernetes(it *item, obj runtime.Object) (warnings []problem, p *problem) {
-	raw := it.raw
-	if raw == nil {
-		var e encoder
-		if p := e.value(it.node); p != nil {
-			return nil, p
-		}
-		raw = e.buf
+	raw, p := it.json(nil)
+	if p != nil {
+		return nil, p
 	}
 	strict, err := kjson.UnmarshalStrict(raw, obj)
 	if err != nil {
@@ -237,14 +233,10 @@ func settleMeta(obj runtime.Object, h head) {
 // writes the input out again.
 func (out *parsed) addUnmodelled(it *item, gk groupKind, ref result.Ref) {
 	var o metav1.PartialObjectMetadata
-	raw := it.raw
-	if raw == nil {
-		var e encoder
-		if p := e.value(it.node); p != nil {
-			out.fail(ref, it.line, p)
-			return
-		}
-		raw = e.buf
+	raw, p := it.json(nil)
+	if p != nil {
+		out.fail(ref, it.line, p)
+		return
 	}
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(raw, &o); err != nil {
 		out.fail(ref, it.line, it.typeError(err))

@@ -101,7 +101,10 @@ func (e *encoder) leave(n *yaml.Node) {
 }
 
 // value writes any node.
-func (e *encoder) value(node *yaml.Node) *problem {
+func (e *encoder) value(node *yaml.Node) *problem { return e.only(node, nil) }
+
+// only writes of a node what is read.
+func (e *encoder) only(node *yaml.Node, read fields) *problem {
 	n, p := e.enter(node)
 	if p != nil {
 		return p
@@ -109,14 +112,14 @@ func (e *encoder) value(node *yaml.Node) *problem {
 	defer e.leave(node)
 	switch n.Kind {
 	case yaml.MappingNode:
-		return e.mapping(n)
+		return e.mapping(n, read)
 	case yaml.SequenceNode:
 		e.buf = append(e.buf, '[')
 		for i, c := range n.Content {
 			if i > 0 {
 				e.buf = append(e.buf, ',')
 			}
-			if p := e.value(c); p != nil {
+			if p := e.only(c, read); p != nil {
 				return p
 			}
 		}
@@ -134,18 +137,24 @@ func (e *encoder) value(node *yaml.Node) *problem {
 	}
 }
 
-func (e *encoder) mapping(n *yaml.Node) *problem {
+func (e *encoder) mapping(n *yaml.Node, read fields) *problem {
 	pairs, p := e.pairs(n)
 	if p != nil {
 		return p
 	}
 	e.buf = append(e.buf, '{')
-	for i, pair := range pairs {
-		if i > 0 {
+	first := true
+	for _, pair := range pairs {
+		of, is := read.field(pair.key)
+		if !is {
+			continue
+		}
+		if !first {
 			e.buf = append(e.buf, ',')
 		}
+		first = false
 		e.key(pair.key)
-		if p := e.value(pair.value); p != nil {
+		if p := e.only(pair.value, of); p != nil {
 			return p
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	yamlv3 "go.yaml.in/yaml/v3"
@@ -93,8 +94,10 @@ func BenchmarkLoad(b *testing.B) {
 	})
 }
 
+// loaded reads a text as the command reads a file.
 func loaded(b *testing.B, text []byte) *load.Result {
-	r, err := load.Bytes(b.Context(), "mesh.json", text, "")
+	files := fstest.MapFS{"mesh": &fstest.MapFile{Data: text}}
+	r, err := load.Files(b.Context(), load.Options{Filenames: []string{"mesh"}, Tree: files})
 	if err != nil || len(r.Diagnostics) > 0 {
 		b.Fatal(err, r.Diagnostics)
 	}
