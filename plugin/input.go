@@ -170,6 +170,9 @@ func (f *inputFlags) read(ctx context.Context, g *global) (*input, error) {
 	if !f.demo && !f.files() {
 		return f.readLive(ctx, g, overrides)
 	}
+	if f.apiStats {
+		g.notef("note: --api-stats: no API server was asked, the mesh is read from files")
+	}
 	read, err := f.readFiles(ctx, g)
 	if err != nil {
 		return nil, err

@@ -171,9 +171,9 @@ func (o *verifyOptions) run(ctx context.Context, g *global) error {
 	var actuals func(*result.Proxy) (*verify.Actual, error)
 	switch {
 	case o.xds != "":
-		istiod, err := verify.Dial(o.xds)
+		istiod, err := verify.Dial(ctx, o.xds)
 		if err != nil {
-			return usageError("--xds: %w", err)
+			return unreadError(fmt.Errorf("%w; of one in the cluster, kubectl -n istio-system port-forward deploy/istiod 15010 brings the port here", err))
 		}
 		defer func() { _ = istiod.Close() }()
 		actuals = o.fromIstiod(ctx, istiod, audit.Nodes(in.snapshot, selection))

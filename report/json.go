@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"io"
 	"slices"
+	"strings"
 
 	"sigs.k8s.io/yaml"
 
@@ -18,30 +19,50 @@ type DataOptions struct {
 	Details   bool // with their parts and reasons, and the input's objects; for use with Resources
 }
 
+// member is a member of the document: a value or, by its elements, a list.
+type member struct {
+	name    string
+	value   any
+	length  int
+	element func(i int) any // nil: a value
+}
+
+func list[T any](name string, all []T, element func(*T) *T) member {
+	if len(all) == 0 {
+		return member{name: name, value: all}
+	}
+	return member{name: name, length: len(all), element: func(i int) any { return element(&all[i]) }}
+}
+
+// members are those of the audit, with what o asks for.
+func (o DataOptions) members(a *result.Audit) []member {
+	out := []member{
+		{name: "apiVersion", value: a.APIVersion}, {name: "kind", value: a.Kind}, {name: "mesh", value: a.Mesh},
+		list("proxies", a.Proxies, keep), list("groups", a.Groups, o.trimGroup), list("scopes", a.Scopes, o.trimScope),
+	}
+	if len(a.Services) > 0 {
+		out = append(out, list("services", a.Services, keep))
+	}
+	if len(a.Remainder) > 0 {
+		out = append(out, list("remainder", a.Remainder, keep))
+	}
+	out = append(out, list("reasons", o.reasons(a), keep), list("gaps", a.Gaps, keep))
+	if len(a.Diagnostics) > 0 {
+		out = append(out, list("diagnostics", a.Diagnostics, keep))
+	}
+	if objects := o.objects(a); len(objects) > 0 {
+		out = append(out, list("objects", objects, keep))
+	}
+	return out
+}
+
 // JSON writes the audit as one indented JSON document. It holds one element of
 // the audit's lists at a time, so that the text of a large mesh is never in
 // memory as a whole.
 func JSON(w io.Writer, a *result.Audit, o DataOptions) error {
 	s := newJSONStream(w)
-	s.field("apiVersion", a.APIVersion)
-	s.field("kind", a.Kind)
-	s.field("mesh", a.Mesh)
-	jsonList(s, "proxies", a.Proxies, keep[result.Proxy])
-	jsonList(s, "groups", a.Groups, o.trimGroup)
-	jsonList(s, "scopes", a.Scopes, o.trimScope)
-	if len(a.Services) > 0 {
-		jsonList(s, "services", a.Services, keep[result.Service])
-	}
-	if len(a.Remainder) > 0 {
-		jsonList(s, "remainder", a.Remainder, keep[result.Remainder])
-	}
-	jsonList(s, "reasons", o.reasons(a), keep[result.Reason])
-	jsonList(s, "gaps", a.Gaps, keep[result.Gap])
-	if len(a.Diagnostics) > 0 {
-		jsonList(s, "diagnostics", a.Diagnostics, keep[result.Diagnostic])
-	}
-	if objects := o.objects(a); len(objects) > 0 {
-		jsonList(s, "objects", objects, keep[result.Object])
+	for _, m := range o.members(a) {
+		s.member(m)
 	}
 	return s.close()
 }
@@ -92,24 +113,15 @@ func (s *jsonStream) name(name string) {
 	s.text("\n" + indent + `"` + name + `": `)
 }
 
-func (s *jsonStream) field(name string, v any) {
-	s.name(name)
-	s.value(v, indent)
-}
-
-// jsonList writes a list as the member of that name, element by element.
-func jsonList[T any](s *jsonStream, name string, list []T, each func(*T) *T) {
-	if len(list) == 0 {
-		s.field(name, list)
+func (s *jsonStream) member(m member) {
+	s.name(m.name)
+	if m.element == nil {
+		s.value(m.value, indent)
 		return
 	}
-	s.name(name)
-	for i := range list {
-		if s.err != nil {
-			return
-		}
+	for i := 0; i < m.length && s.err == nil; i++ {
 		s.text(map[bool]string{true: "[", false: ","}[i == 0] + "\n" + indent + indent)
-		s.value(each(&list[i]), indent+indent)
+		s.value(m.element(i), indent+indent)
 	}
 	s.text("\n" + indent + "]")
 }
@@ -124,29 +136,36 @@ func (s *jsonStream) close() error {
 
 func keep[T any](v *T) *T { return v }
 
-// YAML writes the same document as YAML.
+// YAML writes the same document as YAML, its keys sorted, an element at a time too.
 func YAML(w io.Writer, a *result.Audit, o DataOptions) error {
-	out, err := yaml.Marshal(trim(a, o))
-	if err != nil {
+	out := bufio.NewWriterSize(w, 1<<16)
+	write := func(v any) error {
+		text, err := yaml.Marshal(v)
+		if err != nil {
+			return err
+		}
+		_, err = out.Write(text)
 		return err
 	}
-	_, err = w.Write(out)
-	return err
-}
-
-// trim returns a copy of the audit that carries what o asks for.
-func trim(a *result.Audit, o DataOptions) *result.Audit {
-	out := *a
-	out.Reasons, out.Objects = o.reasons(a), o.objects(a)
-	out.Groups = slices.Clone(a.Groups)
-	for i := range out.Groups {
-		out.Groups[i] = *o.trimGroup(&out.Groups[i])
+	members := o.members(a)
+	slices.SortFunc(members, func(a, b member) int { return strings.Compare(a.name, b.name) })
+	for _, m := range members {
+		if m.element == nil {
+			if err := write(map[string]any{m.name: m.value}); err != nil {
+				return err
+			}
+			continue
+		}
+		if _, err := out.WriteString(m.name + ":\n"); err != nil {
+			return err
+		}
+		for i := range m.length {
+			if err := write([]any{m.element(i)}); err != nil {
+				return err
+			}
+		}
 	}
-	out.Scopes = slices.Clone(a.Scopes)
-	for i := range out.Scopes {
-		out.Scopes[i] = *o.trimScope(&out.Scopes[i])
-	}
-	return &out
+	return out.Flush()
 }
 
 func (o DataOptions) reasons(a *result.Audit) []result.Reason {

@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"reflect"
+	"slices"
 	"testing"
+
+	"sigs.k8s.io/yaml"
 
 	"github.com/mesh-audit/mesh-audit/audit/result"
 )
@@ -58,9 +61,9 @@ func fill(t *testing.T, v reflect.Value) {
 	}
 }
 
-// The streamed document is, byte for byte, what encoding/json makes of the
-// whole, whatever it holds.
-func TestJSONIsThatOfTheWhole(t *testing.T) {
+// The streamed document is, byte for byte, what the libraries make of the whole,
+// whatever it holds.
+func TestStreamedIsThatOfTheWhole(t *testing.T) {
 	for name, a := range map[string]*result.Audit{
 		"full": everything(t), "zero": {}, "empty": {Proxies: []result.Proxy{}, Services: []result.Service{}, Gaps: []result.Gap{}},
 	} {
@@ -78,6 +81,32 @@ func TestJSONIsThatOfTheWhole(t *testing.T) {
 			if got.String() != want.String() {
 				t.Errorf("%s %+v: streamed\n%s\nwhole\n%s", name, o, got.String(), want.String())
 			}
+			got.Reset()
+			if err := YAML(&got, a, o); err != nil {
+				t.Fatal(err)
+			}
+			whole, err := yaml.Marshal(trim(a, o))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.String() != string(whole) {
+				t.Errorf("%s %+v: streamed\n%s\nwhole\n%s", name, o, got.String(), whole)
+			}
 		}
 	}
+}
+
+// trim returns a copy of the audit that carries what o asks for.
+func trim(a *result.Audit, o DataOptions) *result.Audit {
+	out := *a
+	out.Reasons, out.Objects = o.reasons(a), o.objects(a)
+	out.Groups = slices.Clone(a.Groups)
+	for i := range out.Groups {
+		out.Groups[i] = *o.trimGroup(&out.Groups[i])
+	}
+	out.Scopes = slices.Clone(a.Scopes)
+	for i := range out.Scopes {
+		out.Scopes[i] = *o.trimScope(&out.Scopes[i])
+	}
+	return &out
 }

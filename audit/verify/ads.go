@@ -7,13 +7,16 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"net"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -35,21 +38,54 @@ var typeURLs = map[string]string{
 // has nothing.
 const silence = 3 * time.Second
 
+// connectPatience is how long to wait for the connection.
+const connectPatience = 10 * time.Second
+
 // Istiod is a connection to an istiod's plaintext ADS.
 type Istiod struct {
 	address string
 	conn    *grpc.ClientConn
 }
 
-// Dial prepares the connection to HOST:PORT; Ask makes it.
-func Dial(address string) (*Istiod, error) {
+// Dial connects to HOST:PORT. The error says why that failed, or that nothing
+// there spoke HTTP/2 within 10 s.
+func Dial(ctx context.Context, address string) (*Istiod, error) {
+	ctx, cancel := context.WithTimeout(ctx, connectPatience)
+	defer cancel()
+	var refused atomic.Value
 	conn, err := grpc.NewClient("passthrough:///"+address,
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)))
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(math.MaxInt32)),
+		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
+			c, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+			if err != nil {
+				refused.Store(err.Error())
+			}
+			return c, err
+		}))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", address, err)
 	}
-	return &Istiod{address: address, conn: conn}, nil
+	conn.Connect()
+	for {
+		state := conn.GetState()
+		if state == connectivity.Ready {
+			return &Istiod{address: address, conn: conn}, nil
+		}
+		if state != connectivity.TransientFailure && conn.WaitForStateChange(ctx, state) {
+			continue
+		}
+		_ = conn.Close()
+		why, ok := refused.Load().(string)
+		switch {
+		case ok:
+		case state == connectivity.TransientFailure:
+			why = "what listens there does not speak HTTP/2"
+		default:
+			why = "it does not answer"
+		}
+		return nil, fmt.Errorf("no istiod at %s: %s", address, why)
+	}
 }
 
 // Close ends the connection.

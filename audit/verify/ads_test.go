@@ -2,6 +2,7 @@ package verify_test
 
 import (
 	"context"
+	"io"
 	"net"
 	"strings"
 	"sync"
@@ -62,7 +63,7 @@ func serve(t *testing.T, s *adsServer) *verify.Istiod {
 	discoveryv3.RegisterAggregatedDiscoveryServiceServer(server, s)
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(server.Stop)
-	istiod, err := verify.Dial(listener.Addr().String())
+	istiod, err := verify.Dial(t.Context(), listener.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,13 +133,38 @@ func TestAskFails(t *testing.T) {
 	if _, err := serve(t, &adsServer{silent: true}).Ask(t.Context(), node); err == nil || !strings.Contains(err.Error(), "closed the stream before it answered for cds") {
 		t.Errorf("closed: %v", err)
 	}
-	nobody, err := verify.Dial("127.0.0.1:1")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-	defer cancel()
-	if _, err := nobody.Ask(ctx, node); err == nil || !strings.Contains(err.Error(), "istiod at 127.0.0.1:1") {
-		t.Errorf("nobody there: %v", err)
+}
+
+// Where no istiod is, one error says so at once, not each proxy after a while.
+func TestDialFails(t *testing.T) {
+	for want, serve := range map[string]func(net.Conn){
+		"it does not answer":                       func(c net.Conn) { _, _ = io.Copy(io.Discard, c) },
+		"what listens there does not speak HTTP/2": func(c net.Conn) { _, _ = io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n") },
+		"connect: connection refused":              nil,
+	} {
+		listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if serve == nil {
+			_ = listener.Close()
+		}
+		go func() {
+			for {
+				c, err := listener.Accept()
+				if err != nil {
+					return
+				}
+				serve(c)
+				_ = c.Close()
+			}
+		}()
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		address := listener.Addr().String()
+		if _, err := verify.Dial(ctx, address); err == nil || !strings.Contains(err.Error(), "no istiod at "+address+": ") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+		cancel()
+		_ = listener.Close()
 	}
 }
