@@ -19,7 +19,7 @@ func (cb *clusterBuilder) applyLoadBalancer(c *cluster, svc *mesh.Service, lb *n
 	if c.CommonLbConfig.HealthyPanicThreshold == nil && cb.takesUnhealthy(svc) {
 		c.CommonLbConfig.HealthyPanicThreshold = &typev3.Percent{}
 	}
-	cb.applyLocality(c, cb.localitySetting(lb, svc))
+	cb.applyLocality(c, svc, cb.localitySetting(lb, svc))
 	if c.GetType() == clusterv3.Cluster_ORIGINAL_DST {
 		c.LbPolicy = clusterv3.Cluster_CLUSTER_PROVIDED
 		return

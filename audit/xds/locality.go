@@ -2,6 +2,7 @@ package xds
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
@@ -12,6 +13,7 @@ import (
 	networking "istio.io/api/networking/v1alpha3"
 
 	"github.com/mesh-audit/mesh-audit/audit/mesh"
+	"github.com/mesh-audit/mesh-audit/audit/result"
 )
 
 const (
@@ -100,7 +102,7 @@ func (s localitySetting) priorityLabels() []string {
 
 // applyLocality sets the cluster's locality config, and the priorities of the
 // endpoints that it carries.
-func (cb *clusterBuilder) applyLocality(c *cluster, s localitySetting) {
+func (cb *clusterBuilder) applyLocality(c *cluster, svc *mesh.Service, s localitySetting) {
 	if s.zone != nil {
 		zone := &clusterv3.Cluster_CommonLbConfig_ZoneAwareLbConfig{}
 		if n := s.zone.GetMinClusterSize(); n != nil {
@@ -125,8 +127,29 @@ func (cb *clusterBuilder) applyLocality(c *cluster, s localitySetting) {
 	var groups []localityGroup
 	if cb.view.Behaviours.DNSFailoverPriority && len(c.dnsRows) > 0 && len(c.LoadAssignment.Endpoints) > 0 {
 		groups = []localityGroup{{LocalityLbEndpoints: c.LoadAssignment.Endpoints[0], rows: c.dnsRows}}
+		if len(c.LoadAssignment.Endpoints[0].LbEndpoints) < len(c.dnsRows) && s.ranks(cb.proxy, c.OutlierDetection != nil) {
+			cb.istiodPanics(svc)
+			return
+		}
 	}
 	s.apply(c.LoadAssignment, groups, cb.proxy, c.OutlierDetection != nil)
+}
+
+// ranks reports whether a proxy's endpoints are ranked by failoverPriority.
+func (s localitySetting) ranks(p *mesh.Proxy, outlier bool) bool {
+	return s.dependsOnProxy(outlier) && len(s.priorityLabels()) > 0 && !p.Labels.Empty()
+}
+
+// istiodPanics notes that istiod falls over when it ranks the endpoints of a
+// service that resolves by DNS and has them in more than one locality: it counts
+// on one (Istio 1.31 cluster.go buildOutboundClusters, loadbalancer.go
+// applyFailoverPriorityPerLocality; digest PANIC-1).
+func (b *Builder) istiodPanics(svc *mesh.Service) {
+	gap := result.Gap{Kind: result.Unmodelled, Object: svc.Ref, All: true, Text: "failoverPriority for " + svc.Host +
+		", which resolves by DNS and has endpoints in several localities: istiod from 1.30 on panics, and what proxies get is not known"}
+	if !slices.ContainsFunc(b.gaps, func(g result.Gap) bool { return g.Object == gap.Object && g.Text == gap.Text }) {
+		b.gaps = append(b.gaps, gap)
+	}
 }
 
 // localityGroup is the endpoints of one locality with the rows behind them.

@@ -89,9 +89,6 @@ func applyPriorityLabels(a *endpointv3.ClusterLoadAssignment, groups []localityG
 	}
 	var out []*endpointv3.LocalityLbEndpoints
 	for _, g := range groups {
-		if len(g.rows) != len(g.LbEndpoints) {
-			return // istiod fails here (digest PANIC-1)
-		}
 		out = append(out, by.split(g)...)
 	}
 	compactPriorities(out)
