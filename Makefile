@@ -4,6 +4,11 @@ BIN     := bin/kubectl-mesh_audit
 TOOL    := $(GO) tool -modfile=tools/go.mod
 PKGS    := ./...
 
+# The same for all, so that nothing is built twice; only the race detector needs cgo.
+CGO_ENABLED := 0
+GOFLAGS     += -trimpath
+export CGO_ENABLED GOFLAGS
+
 .DEFAULT_GOAL := help
 .PHONY: bench dist dist-check e2e e2e-build e2e-dist e2e-krew vuln help build demo test race lint vet tidy generate check-generate check conformance conformance-build conformance-full conformance-record pushes-record clean
 
@@ -11,7 +16,7 @@ help: ## List the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-19s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## Build the plugin to bin/
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w' -o $(BIN) ./cmd/kubectl-mesh_audit
+	$(GO) build -ldflags '-s -w' -o $(BIN) ./cmd/kubectl-mesh_audit
 
 demo: build ## Show the main job on the embedded demo mesh
 	$(BIN) scope --demo
@@ -20,7 +25,7 @@ test: ## Run the tests
 	$(GO) test $(PKGS)
 
 race: ## Run the tests of what runs in parallel under the race detector
-	$(GO) test -race -short ./audit ./audit/mesh ./audit/load/... ./plugin/...
+	CGO_ENABLED=1 $(GO) test -race -short ./audit ./audit/mesh ./audit/load/... ./plugin/...
 
 lint: ## Run golangci-lint
 	$(TOOL) golangci-lint run
@@ -48,7 +53,7 @@ FULL    ?= 2000
 BASE    ?= $(shell date +%s)
 
 conformance-build: build ## Build the judge and what goes with it (needs the Go module proxy)
-	cd conformance && CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/...
+	cd conformance && $(GO) build -o bin/ ./cmd/...
 
 VERSION ?= v0.1.0
 
@@ -59,7 +64,7 @@ KUBE := v1.37.2
 KUBE_FLAGS := -X k8s.io/component-base/version.gitVersion=$(KUBE) -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=37
 
 # Unlike go build, go run keeps what it has linked in the build cache.
-LINK := CGO_ENABLED=0 $(GO) run -trimpath -exec 'cp -f'
+LINK := $(GO) run -exec 'cp -f'
 
 e2e-krew:
 	mkdir -p e2e/bin
@@ -77,11 +82,11 @@ e2e-dist:
 
 e2e: build ## Run the plugin against a real API server, kubectl, krew and istiod
 	$(MAKE) -j 2 e2e-dist e2e-build
-	cd e2e && CGO_ENABLED=0 $(GO) test -trimpath -vet=all -count=1 -parallel 4 -timeout 30m -v .
+	cd e2e && $(GO) test -vet=all -count=1 -parallel 4 -timeout 30m -v .
 
 dist-check: ## Build the release and check its manifest and every archive with krew's own tool
 	$(MAKE) -j 2 dist e2e-krew
-	cd e2e && CGO_ENABLED=0 $(GO) test -trimpath -vet=all -count=1 -v ./release
+	cd e2e && $(GO) test -vet=all -count=1 -v ./release
 
 vuln: ## Look for known vulnerabilities in what the plugin calls (needs the network)
 	$(TOOL) govulncheck ./...
@@ -89,7 +94,7 @@ vuln: ## Look for known vulnerabilities in what the plugin calls (needs the netw
 # The judge is lenient: the regressions api-* set fields together that Istio's
 # validation refuses, to have them all judged.
 conformance: conformance-build ## Compare with istiod's own generators: samples, cases, shapes, regressions, $(SEEDS) random meshes
-	cd conformance && CGO_ENABLED=0 MESH_AUDIT_JUDGE=$(CURDIR)/conformance/bin/judge $(GO) test -trimpath ./...
+	cd conformance && MESH_AUDIT_JUDGE=$(CURDIR)/conformance/bin/judge $(GO) test ./...
 	cd conformance && rm -rf bin/seeds bin/samples-meshes bin/shapes && bin/genmesh -seed 1 -n $(SEEDS) -o bin/seeds && \
 	  bin/genmesh -shape all -o bin/shapes && bin/samples -o bin/samples-meshes
 	$(CONFORM) -lenient -bytes-bars -rules ../docs/rules.md $(addprefix ../,$(CASES) $(REGRESS)) bin/shapes/* bin/seeds/* bin/samples-meshes/*
@@ -110,8 +115,8 @@ BENCHTIME ?= 2x
 
 bench: ## Run the benchmarks of every stage on large meshes, and istiod's own generators on the same meshes
 	$(GO) test -run - -bench '$(BENCH)' -benchmem -benchtime $(BENCHTIME) ./internal/bigmesh
-	mkdir -p bin && $(GO) build -trimpath -o bin/bigmesh ./internal/bigmesh/cmd
-	cd conformance && CGO_ENABLED=0 $(GO) build -trimpath -o bin/ ./cmd/generate
+	mkdir -p bin && $(GO) build -o bin/bigmesh ./internal/bigmesh/cmd
+	cd conformance && $(GO) build -o bin/ ./cmd/generate
 	for shape in open scoped; do bin/bigmesh -shape $$shape -format yaml -o bin/$$shape.yaml && \
 	  conformance/bin/generate -f bin/$$shape.yaml -sample 30 -predicted $$(bin/bigmesh -shape $$shape -measure) || exit 1; done
 

@@ -177,6 +177,11 @@ func (a *assembly) add(view *mesh.View, p *xds.Projection, number func(result.Re
 			}
 		}
 	}
+	groups := 0
+	for _, s := range p.Scopes {
+		groups += len(s.Groups)
+	}
+	a.out.Groups, a.members = slices.Grow(a.out.Groups, groups), slices.Grow(a.members, groups)
 	for _, s := range p.Scopes {
 		s.ID = fmt.Sprintf("s%d", len(a.out.Scopes)+1)
 		renumber(&s.Resources)

@@ -7,10 +7,11 @@ import (
 	"github.com/mesh-audit/mesh-audit/audit/snapshot"
 )
 
-// agentEnvironment are the variables of a pod's proxy container, with the pod's
-// own fields filled in; what comes from elsewhere is left out.
-func agentEnvironment(pod *snapshot.Pod) map[string]string {
-	env := make(map[string]string, len(pod.Proxy.Env)+3)
+// agentEnvironment puts the variables of a pod's proxy container into env, which
+// it empties first, with the pod's own fields filled in; what comes from elsewhere
+// is left out.
+func agentEnvironment(env map[string]string, pod *snapshot.Pod) {
+	clear(env)
 	for _, e := range pod.Proxy.Env {
 		if e.From == "" {
 			env[e.Name] = expanded(e.Value, env)
@@ -27,7 +28,6 @@ func agentEnvironment(pod *snapshot.Pod) map[string]string {
 			env[own[0]] = own[1]
 		}
 	}
-	return env
 }
 
 var keyedField = regexp.MustCompile(`^metadata\.(labels|annotations)\['(.*)'\]$`)

@@ -84,15 +84,14 @@ func (v *View) interception(p *Proxy, written string) string {
 func (v *View) place(p *Proxy) {
 	var labels Labels
 	if v.pods.byKey[podKey{p.Namespace, p.Name}] != nil {
-		backend := v.pods.backends[p.Pod]
-		if backend == nil {
-			backend = v.newBackend(p.Pod)
-		}
-		if p.Node == backend.Node && p.Cluster == v.Cluster && (p.Network == "" || backend.Network != "") {
-			p.Labels, p.Locality = backend.Labels, v.localityOf(backend.Labels)
+		locality := v.podLocality(p.Pod)
+		pod := v.podLabels(p.Pod, locality)
+		network := pod.Get(networkLabel)
+		if p.Node == p.Pod.Node && p.Cluster == v.Cluster && (p.Network == "" || network != "") {
+			p.Labels, p.Locality = pod, v.localityOf(pod)
 			return
 		}
-		labels = v.at(LabelsOf(p.Pod.Labels), place{v.Cluster, backend.Locality, p.Node, backend.Network})
+		labels = v.at(LabelsOf(p.Pod.Labels), place{v.Cluster, locality, p.Node, network})
 	} else {
 		own := maps.Clone(p.Pod.Labels)
 		delete(own, "pod-template-hash")

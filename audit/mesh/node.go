@@ -33,7 +33,8 @@ func (p *Proxy) AsNode() Node {
 			n.Metadata[name] = value
 		}
 	}
-	env := agentEnvironment(p.Pod)
+	env := map[string]string{}
+	agentEnvironment(env, p.Pod)
 	set("NAMESPACE", p.Namespace)
 	set("ISTIO_VERSION", p.Version.String())
 	set("SERVICE_ACCOUNT", p.ServiceAccount)

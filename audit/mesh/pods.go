@@ -52,14 +52,11 @@ func (v *View) podBackend(pod *snapshot.Pod) *Backend {
 
 func (v *View) newBackend(pod *snapshot.Pod) *Backend {
 	row := &Backend{Cluster: v.Cluster, TLSMode: tlsDisabled}
-	ip := ""
-	var labels map[string]string
-	if pod != nil {
-		labels = pod.Labels
-		if len(pod.IPs) > 0 {
-			ip = pod.IPs[0]
-		}
+	if pod == nil {
+		row.Labels = v.at(Labels{}, place{cluster: v.Cluster, network: v.network("", nil)})
+	} else {
 		row.Locality, row.Node, row.Pod, row.Namespace = v.podLocality(pod), pod.Node, pod.Name, pod.Namespace
+		row.Labels = v.podLabels(pod, row.Locality)
 		row.Identity = v.Identity(pod.Namespace, pod.ServiceAccount)
 		if mode, found := pod.Labels[tlsModeLabel]; found {
 			row.TLSMode = mode
@@ -70,10 +67,17 @@ func (v *View) newBackend(pod *snapshot.Pod) *Backend {
 			row.Subdomain, row.Hostname = pod.Subdomain, firstNonEmpty(pod.Hostname, pod.Name)
 		}
 	}
-	row.Network = v.network(ip, labels)
-	row.Labels = v.at(LabelsOf(labels), place{v.Cluster, row.Locality, row.Node, row.Network})
 	row.Network = row.Labels.Get(networkLabel)
 	return row
+}
+
+// podLabels are a pod's labels with those that istiod adds for its place.
+func (v *View) podLabels(pod *snapshot.Pod, locality string) Labels {
+	ip := ""
+	if len(pod.IPs) > 0 {
+		ip = pod.IPs[0]
+	}
+	return v.at(LabelsOf(pod.Labels), place{v.Cluster, locality, pod.Node, v.network(ip, pod.Labels)})
 }
 
 // tlsDisabled is the TLS mode of an endpoint without a sidecar.

@@ -58,11 +58,12 @@ type proxyReader struct {
 	assignment
 	mesh      *Mesh
 	workloads map[podKey]snapshot.OwnerRef
-	proxies   [][]*Proxy // of each view
+	proxies   [][]*Proxy        // of each view
+	env       map[string]string // of the pod that is being read
 }
 
 func (m *Mesh) proxyReader(workloads map[podKey]snapshot.OwnerRef) *proxyReader {
-	r := &proxyReader{mesh: m, workloads: workloads, proxies: make([][]*Proxy, len(m.Views))}
+	r := &proxyReader{mesh: m, workloads: workloads, proxies: make([][]*Proxy, len(m.Views)), env: map[string]string{}}
 	r.namespaces, r.gaps = m.Views[0].Namespaces, newGaps()
 	if m.Views[0].Istiod == nil {
 		r.asked = m.Snapshot.Overrides.Revision
@@ -99,17 +100,17 @@ func (r *proxyReader) proxy(pod *snapshot.Pod) {
 		unmodelled("proxies of kind " + kind + " are not modelled")
 		return
 	}
-	env := agentEnvironment(pod)
-	view := r.viewFor(pod, env)
+	agentEnvironment(r.env, pod)
+	view := r.viewFor(pod, r.env)
 	if view == nil {
 		return
 	}
-	p := view.newProxy(pod, env)
+	p := view.newProxy(pod, r.env)
 	if kind == result.Router {
 		p.Kind = RouterProxy
 	}
 	p.Workload = workloadText(pod, r.workloads)
-	view.readMetadata(p, env, r.gaps)
+	view.readMetadata(p, r.env, r.gaps)
 	i := slices.Index(r.views, view)
 	p.View = r.mesh.Views[i]
 	r.proxies[i] = append(r.proxies[i], p)
@@ -156,6 +157,9 @@ func (v *View) newProxy(pod *snapshot.Pod, env map[string]string) *Proxy {
 // proxyAddresses are the addresses that the agent reports, that of its
 // environment first, each once.
 func proxyAddresses(pod *snapshot.Pod, env map[string]string) []string {
+	if own := env["INSTANCE_IP"]; len(pod.IPs) == 1 && (own == "" || own == pod.IPs[0]) && isCanonical(pod.IPs[0]) {
+		return pod.IPs
+	}
 	var out []string
 	for _, text := range append([]string{env["INSTANCE_IP"]}, pod.IPs...) {
 		if address, err := netip.ParseAddr(text); err == nil && !slices.Contains(out, address.String()) {
@@ -166,6 +170,13 @@ func proxyAddresses(pod *snapshot.Pod, env map[string]string) []string {
 		return pod.IPs
 	}
 	return out
+}
+
+// isCanonical reports that an address is written as it is printed.
+func isCanonical(text string) bool {
+	address, err := netip.ParseAddr(text)
+	var buf [64]byte
+	return err == nil && string(address.AppendTo(buf[:0])) == text
 }
 
 // workloadText is the pod's workload for people, "kind/name"; "" for a bare pod.

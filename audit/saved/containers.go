@@ -3,6 +3,7 @@ package saved
 import (
 	"errors"
 	"slices"
+	"unsafe"
 )
 
 // list codes a list of rows: 0 for none, else its length and one.
@@ -21,7 +22,9 @@ func list[T any](c *coder, v *[]T, row func(*coder, *T)) {
 		}
 		return
 	}
-	out := make([]T, 0, min(n-1, mostAhead)) // what a broken file claims is not all made room for
+	// What a broken file claims is not all made room for; what is true is not moved
+	// while it grows.
+	out := make([]T, 0, min(n-1, max(1, mostAhead/uint64(unsafe.Sizeof(*new(T))))))
 	for range n - 1 {
 		if c.err != nil {
 			return
@@ -32,8 +35,10 @@ func list[T any](c *coder, v *[]T, row func(*coder, *T)) {
 	*v = slices.Clip(out)
 }
 
-// mostAhead is for how many rows of a list there is room before they are read.
-const mostAhead = 1 << 17
+// mostAhead is for how many bytes of rows a list has room before they are read.
+// Only as many lists as are nested can claim it at once, and room that is not used
+// takes no memory.
+const mostAhead = 1 << 29
 
 // optional codes a value that may be missing.
 func optional[T any](c *coder, v **T, row func(*coder, *T)) {

@@ -67,13 +67,17 @@ func (c *chain) match() *listenerv3.FilterChainMatch {
 	return m
 }
 
-// conflictsWith reports that Envoy could not tell the two apart (LDS-9; Istio
-// listener.go conflictsWith).
-func (c *chain) conflictsWith(other *chain) bool {
-	return c.transport == other.transport &&
-		slices.Equal(c.alpn, other.alpn) &&
-		slices.Equal(distinctNames(c.sni), distinctNames(other.sni)) &&
-		slices.Equal(distinctNets(c.cidrs), distinctNets(other.cidrs))
+// matchKey tells what connections the chain matches: Envoy could not tell two
+// chains of one key apart (LDS-9; Istio listener.go conflictsWith).
+func (c *chain) matchKey() string {
+	key := strconv.AppendQuote(nil, c.transport)
+	for _, list := range [][]string{c.alpn, distinctNames(c.sni), distinctNets(c.cidrs)} {
+		key = append(key, ';')
+		for _, s := range list {
+			key = strconv.AppendQuote(key, s)
+		}
+	}
+	return string(key)
 }
 
 func distinctNames(names []string) []string {

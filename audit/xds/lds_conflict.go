@@ -226,13 +226,21 @@ func wellKnownConflict(incoming, existing mesh.Protocol) bool {
 
 // merge adds the chains that no chain there conflicts with.
 func (o *outboundBuilder) merge(current *listenerEntry, incoming []*chain, a addition) {
+	if current.matched == nil {
+		current.matched = map[string]bool{}
+		for _, c := range current.chains {
+			current.matched[c.matchKey()] = true
+		}
+	}
 	for _, c := range incoming {
-		if slices.ContainsFunc(current.chains, c.conflictsWith) {
+		key := c.matchKey()
+		if current.matched[key] {
 			o.rec.Excluded(a.service.Host, result.Reason{Rule: "LDS-9", Object: a.service.Ref,
 				Text: "a chain of " + listenerName(current.bind.primary(), current.port.Number) + " already matches the same connections (" +
 					current.service + ")"})
 			continue
 		}
+		current.matched[key] = true
 		current.chains = append(current.chains, c)
 		o.serve(current, a)
 	}

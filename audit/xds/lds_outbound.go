@@ -86,6 +86,7 @@ type listenerEntry struct {
 	bind     binding
 	locked   bool // made for an earlier egress listener: nothing may be added
 	chains   []*chain
+	matched  map[string]bool // matchKey of each; nil until something is merged
 	protocol mesh.Protocol
 	// ownAddress is set while all that was added is for a headless endpoint.
 	ownAddress string

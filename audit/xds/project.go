@@ -135,11 +135,12 @@ func (b *Builder) projectScope(s *scope.Scope, members []*mesh.Proxy) *ScopeResu
 	groups := map[groupKey]*GroupResult{}
 	for _, p := range members {
 		key := b.workloadKey(s, p)
-		part := own[key]
+		part := own[string(key)]
 		if part == nil {
-			part = &ownPart{Resources: b.inbound(s, p, sh), groups: map[string]*GroupResult{}}
+			part = &ownPart{groups: map[string]*GroupResult{}}
+			own[string(key)] = part
+			part.Resources = b.inbound(s, p, sh)
 			part.text = identity(&part.Resources)
-			own[key] = part
 		}
 		without := sh.ofOwnAddress(p)
 		if known := part.groups[p.Workload]; known != nil && len(without) == 0 {

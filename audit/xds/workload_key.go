@@ -16,14 +16,12 @@ const nodeNameMetadata = "NODE_NAME"
 
 // workloadKey holds all by which the proxies of a scope differ, in their own part
 // or in the scope's listeners, but for the listeners of their own addresses: the
-// replicas of a workload share one computation wherever they run.
-func (b *Builder) workloadKey(s *scope.Scope, p *mesh.Proxy) string {
-	var k strings.Builder
-	k.Grow(512)
+// replicas of a workload share one computation wherever they run. The key is only
+// valid until the next one is made.
+func (b *Builder) workloadKey(s *scope.Scope, p *mesh.Proxy) []byte {
+	k := b.keys.text[:0]
 	field := func(v string) { // its length first, so that fields cannot run together
-		k.WriteString(strconv.Itoa(len(v)))
-		k.WriteByte(' ')
-		k.WriteString(v)
+		k = append(append(strconv.AppendInt(k, int64(len(v)), 10), ' '), v...)
 	}
 	meta := &p.Metadata
 	cluster, conventional := p.TracingNames()
@@ -40,7 +38,9 @@ func (b *Builder) workloadKey(s *scope.Scope, p *mesh.Proxy) string {
 		}
 	}
 	field("")
-	for _, name := range slices.Sorted(maps.Keys(meta.Raw)) {
+	b.keys.raw = slices.AppendSeq(b.keys.raw[:0], maps.Keys(meta.Raw))
+	slices.Sort(b.keys.raw)
+	for _, name := range b.keys.raw {
 		if name != nodeNameMetadata || b.keys.node {
 			field(name)
 			field(meta.Raw[name])
@@ -59,13 +59,16 @@ func (b *Builder) workloadKey(s *scope.Scope, p *mesh.Proxy) string {
 	if s.Sidecar != nil && len(s.Sidecar.Spec.GetIngress()) > 0 || meta.Interception == "NONE" {
 		field(strings.Join(p.IPs, ","))
 	}
-	return k.String()
+	b.keys.text = k
+	return k
 }
 
 // workloadKeys are what workloadKey looks at beside a proxy's fields.
 type workloadKeys struct {
 	labels []string // names, sorted; nil: not collected yet
 	node   bool     // an EnvoyFilter matches proxies by the name of their node
+	text   []byte   // the last key
+	raw    []string // room for the names of a proxy's metadata
 }
 
 // labelsThatMatter are the names of labels that policies and EnvoyFilters select
