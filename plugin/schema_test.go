@@ -1,12 +1,14 @@
 package plugin_test
 
 import (
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"google.golang.org/grpc"
 
 	"github.com/mesh-audit/mesh-audit/plugin"
 )
@@ -29,7 +31,7 @@ func TestOutputHoldsSchema(t *testing.T) {
 		{"scope", plugin.ExitOK, []string{"scope", "--demo", "-o", "json", "--details"}},
 		{"scope", plugin.ExitOK, []string{"scope", "--demo", "-o", "json", "-n", "nowhere"}},
 		{"verify", plugin.ExitYes, []string{"verify", "cart-v1-c688f88c4-00000", "-n", "shop", "--demo", "-o", "json", "--config-dump", dump}},
-		{"verify", plugin.ExitUnread, []string{"verify", "-n", "shop", "--demo", "-o", "json", "--xds", "127.0.0.1:1"}},
+		{"verify", plugin.ExitUnread, []string{"verify", "-n", "shop", "--demo", "-o", "json", "--xds", noADS(t)}},
 	} {
 		schema, err := jsonschema.NewCompiler().Compile("../docs/" + c.schema + "-report.schema.json")
 		if err != nil {
@@ -47,4 +49,17 @@ func TestOutputHoldsSchema(t *testing.T) {
 			t.Errorf("%v: %v", c.args, err)
 		}
 	}
+}
+
+// noADS is the address of a gRPC server that is no istiod.
+func noADS(t *testing.T) string {
+	t.Helper()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer()
+	go func() { _ = server.Serve(listener) }()
+	t.Cleanup(server.Stop)
+	return listener.Addr().String()
 }
