@@ -244,7 +244,7 @@ func TestVerifyFlags(t *testing.T) {
 // TestVerifyNoIstiod: nobody listens there.
 func TestVerifyNoIstiod(t *testing.T) {
 	o := audit(t, small.kubeconfig, "verify", "--xds", "127.0.0.1:1", "deploy/cart-v1", "-n", "shop")
-	if o.status != 3 || !strings.Contains(o.stdout, "not read: istiod at 127.0.0.1:1") {
+	if o.status != 3 || !strings.Contains(o.stderr, "no istiod at 127.0.0.1:1: dial tcp") || o.stdout != "" {
 		t.Errorf("exit status %d\n%s%s", o.status, o.stdout, o.stderr)
 	}
 }
