@@ -14,13 +14,36 @@ import (
 	"github.com/mesh-audit/mesh-audit/audit/demo"
 	"github.com/mesh-audit/mesh-audit/audit/load"
 	"github.com/mesh-audit/mesh-audit/audit/result"
+	"github.com/mesh-audit/mesh-audit/audit/snapshot"
 	"github.com/mesh-audit/mesh-audit/report"
 )
 
 func run(t *testing.T, r *load.Result) *result.Audit {
 	t.Helper()
 	complete.Apply(r, complete.Options{})
-	a, err := audit.Run(r.Snapshot(), audit.Options{})
+	return audited(t, r.Snapshot())
+}
+
+// read is the completed snapshot of a text without faults.
+func read(t *testing.T, yaml string, o snapshot.Overrides) *snapshot.Snapshot {
+	t.Helper()
+	r, err := load.Bytes(t.Context(), "mesh.yaml", []byte(yaml), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, d := range r.Diagnostics {
+		t.Fatalf("%d: %s", d.Source.Line, d.Text)
+	}
+	complete.Apply(r, complete.Options{})
+	snap := r.Snapshot()
+	snap.Overrides = o
+	return snap
+}
+
+// audited is the whole answer for it.
+func audited(t *testing.T, snap *snapshot.Snapshot) *result.Audit {
+	t.Helper()
+	a, err := audit.Run(snap, audit.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,14 +53,7 @@ func run(t *testing.T, r *load.Result) *result.Audit {
 // client is the only proxy with a name that starts so.
 func client(t *testing.T, yaml string) (*result.Audit, *result.Group) {
 	t.Helper()
-	r, err := load.Bytes(t.Context(), "mesh.yaml", []byte(yaml), "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, d := range r.Diagnostics {
-		t.Fatalf("%d: %s", d.Source.Line, d.Text)
-	}
-	a := run(t, r)
+	a := audited(t, read(t, yaml, snapshot.Overrides{}))
 	for i := range a.Proxies {
 		if strings.HasPrefix(a.Proxies[i].Name, "client-") {
 			return a, a.GroupByID(a.Proxies[i].Group)

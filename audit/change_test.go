@@ -15,8 +15,6 @@ import (
 	security "istio.io/api/security/v1beta1"
 
 	"github.com/mesh-audit/mesh-audit/audit"
-	"github.com/mesh-audit/mesh-audit/audit/complete"
-	"github.com/mesh-audit/mesh-audit/audit/load"
 	"github.com/mesh-audit/mesh-audit/audit/result"
 	"github.com/mesh-audit/mesh-audit/audit/snapshot"
 )
@@ -36,12 +34,7 @@ func readSnapshot(t *testing.T, file string) *snapshot.Snapshot {
 	if err != nil {
 		t.Fatal(err)
 	}
-	read, err := load.Bytes(t.Context(), "mesh.yaml", text, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	complete.Apply(read, complete.Options{})
-	return read.Snapshot()
+	return read(t, string(text), snapshot.Overrides{})
 }
 
 // without is the list less its element i.

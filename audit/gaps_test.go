@@ -5,10 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mesh-audit/mesh-audit/audit"
-	"github.com/mesh-audit/mesh-audit/audit/complete"
-	"github.com/mesh-audit/mesh-audit/audit/load"
 	"github.com/mesh-audit/mesh-audit/audit/result"
+	"github.com/mesh-audit/mesh-audit/audit/snapshot"
 )
 
 const gatewayWithKeys = `
@@ -61,17 +59,7 @@ spec: {selector: {matchLabels: {app: client}}, url: oci://hub.example/plug, imag
 // and shorter than 16384).
 func TestFetchedKeys(t *testing.T) {
 	size := func(keySet int, env map[string]string) (int64, *result.Audit) {
-		r, err := load.Bytes(t.Context(), "mesh.yaml", []byte(gatewayWithKeys), "")
-		if err != nil || len(r.Diagnostics) > 0 {
-			t.Fatal(err, r.Diagnostics)
-		}
-		complete.Apply(r, complete.Options{})
-		snap := r.Snapshot()
-		snap.Overrides.KeySetBytes, snap.Overrides.Env = keySet, env
-		a, err := audit.Run(snap, audit.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := audited(t, read(t, gatewayWithKeys, snapshot.Overrides{KeySetBytes: keySet, Env: env}))
 		for i := range a.Scopes {
 			for _, l := range a.Scopes[i].Resources.LDS {
 				if l.Name == "0.0.0.0_8080" && strings.HasPrefix(a.Scopes[i].Text, "gateways") {
@@ -151,17 +139,7 @@ func TestFailoverPanics(t *testing.T) {
 		"one locality":         {old: "eu/b", changed: "eu/a"},
 		"endpoints by EDS":     {old: "resolution: DNS\n  endpoints: [{address: a.example.com, locality: eu/a}, {address: b.example.com,", changed: "resolution: STATIC\n  endpoints: [{address: 10.1.1.1, locality: eu/a}, {address: 10.1.1.2,"},
 	} {
-		r, err := load.Bytes(t.Context(), "mesh.yaml", []byte(strings.Replace(dnsInTwoPlaces, c.old, c.changed, 1)), "")
-		if err != nil || len(r.Diagnostics) > 0 {
-			t.Fatal(err, r.Diagnostics)
-		}
-		complete.Apply(r, complete.Options{})
-		snap := r.Snapshot()
-		snap.Overrides.IstioVersion = c.version
-		a, err := audit.Run(snap, audit.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := audited(t, read(t, strings.Replace(dnsInTwoPlaces, c.old, c.changed, 1), snapshot.Overrides{IstioVersion: c.version}))
 		told := slices.ContainsFunc(a.Gaps, func(g result.Gap) bool { return g.Object.Name == "api" && strings.Contains(g.Text, "panics") })
 		if told != c.panics {
 			t.Errorf("%s: the panic is told: %v; gaps %v", name, told, a.Gaps)
