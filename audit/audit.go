@@ -234,7 +234,7 @@ func (a *assembly) finish(m *mesh.Mesh) {
 
 // notNil makes each list that every proxy has an empty one where it has none.
 func notNil(r *result.Resources) {
-	for _, t := range []string{"lds", "rds", "cds", "eds"} {
+	for _, t := range result.CommonTypes {
 		if list := r.Of(t); *list == nil {
 			*list = []*result.Resource{}
 		}

@@ -3,6 +3,7 @@ package plugin
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 )
 
 // Exit statuses, the same for every command and output format.
@@ -40,11 +41,14 @@ func unreadError(err error) error { return &exitError{status: ExitUnread, cause:
 // statusOf is the exit status for what a command returned.
 func statusOf(err error) int {
 	var exit *exitError
+	var file *fs.PathError
 	switch {
 	case err == nil:
 		return ExitOK
 	case errors.As(err, &exit):
 		return exit.status
+	case errors.As(err, &file) && file.Op == "write": // of what has no report
+		return ExitUnread
 	}
 	return ExitUsage // cobra's own errors: unknown command
 }

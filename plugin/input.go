@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/mesh-audit/mesh-audit/audit"
 	"github.com/mesh-audit/mesh-audit/audit/complete"
@@ -38,6 +39,7 @@ type inputFlags struct {
 	kustomize string
 	demo      bool
 
+	flags         *pflag.FlagSet
 	live          bool // the command may read a cluster
 	onlyNamespace string
 	qps           float32
@@ -61,6 +63,7 @@ type inputFlags struct {
 // completion of files uses none of them.
 func (f *inputFlags) add(cmd *cobra.Command, live bool) {
 	flags := cmd.Flags()
+	f.flags = flags
 	flags.StringSliceVarP(&f.filenames, "filename", "f", nil, "File, directory or glob of manifests, a saved snapshot, or - for standard input; may be given several times")
 	flags.BoolVarP(&f.recursive, "recursive", "R", false, "Read the directories of -f recursively")
 	flags.StringVarP(&f.kustomize, "kustomize", "k", "", "Directory with a kustomization to build and read")
@@ -88,6 +91,12 @@ func (f *inputFlags) add(cmd *cobra.Command, live bool) {
 func (f *inputFlags) files() bool { return len(f.filenames) > 0 || f.kustomize != "" }
 
 func (f *inputFlags) validate() error {
+	for _, name := range []string{"filename", "kustomize", "only-namespace"} {
+		// An empty name, of a variable that is not set, must not turn into another question.
+		if flag := f.flags.Lookup(name); flag != nil && flag.Changed && slices.Contains([]string{"", "[]"}, flag.Value.String()) {
+			return usageError("--%s is empty", name)
+		}
+	}
 	if f.demo && f.files() {
 		return usageError("--demo cannot be used together with -f or -k")
 	}

@@ -2,6 +2,7 @@ package plugin_test
 
 import (
 	"bytes"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -45,6 +46,21 @@ func run(t *testing.T, args ...string) (status int, stdout, stderr string) {
 	streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: &out, ErrOut: &errs}
 	status = plugin.Main(t.Context(), args, streams)
 	return status, out.String(), errs.String()
+}
+
+// What cannot be written is status 3, whichever command writes it.
+func TestFullDisk(t *testing.T) {
+	for _, args := range []string{"scope --demo", "scope --demo -o json", "scope --demo -o yaml", "complete --demo", "snapshot --demo -o -", "version", "completion bash"} {
+		full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+		if err != nil {
+			t.Skip(err)
+		}
+		streams := genericiooptions.IOStreams{In: strings.NewReader(""), Out: full, ErrOut: io.Discard}
+		if status := plugin.Main(t.Context(), strings.Fields(args), streams); status != plugin.ExitUnread {
+			t.Errorf("%s: exit status %d", args, status)
+		}
+		_ = full.Close()
+	}
 }
 
 func demoYAML(t *testing.T) string {

@@ -3,6 +3,7 @@ package plugin
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -50,8 +51,13 @@ const verifyExample = `  # Does istiod send what is predicted, to every proxy of
   istioctl proxy-config all checkout-0.shop -o json > dump.json
   kubectl mesh-audit verify checkout-0 -n shop --config-dump dump.json -f mesh.yaml`
 
-// verifyTimeout bounds the wait for one proxy's actual config.
+// verifyTimeout bounds the wait for one proxy's actual config; a shorter --timeout
+// does too.
 const verifyTimeout = 2 * time.Minute
+
+func (o *verifyOptions) patience(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, min(verifyTimeout, o.input.timeout))
+}
 
 // verifyOptions are what was typed.
 type verifyOptions struct {
@@ -213,14 +219,22 @@ func targets(t audit.Selection, p *result.Proxy) bool {
 	return (t.Namespace == "" || t.Namespace == p.Namespace) && (t.Pod == "" || t.Pod == p.Name) && (t.Workload == "" || t.Workload == p.Workload)
 }
 
-// fromIstiod asks istiod as each proxy.
+// fromIstiod asks istiod as each proxy, until it is silent.
 func (o *verifyOptions) fromIstiod(ctx context.Context, istiod *verify.Istiod, nodes []audit.Node) func(*result.Proxy) (*verify.Actual, error) {
+	var silent error
 	return func(p *result.Proxy) (*verify.Actual, error) {
+		if silent != nil {
+			return nil, fmt.Errorf("not asked any more, after %w", silent)
+		}
 		for i := range nodes {
 			if nodes[i].Namespace == p.Namespace && nodes[i].Name == p.Name {
-				ctx, cancel := context.WithTimeout(ctx, verifyTimeout)
+				ctx, cancel := o.patience(ctx)
 				defer cancel()
-				return istiod.Ask(ctx, nodes[i])
+				actual, err := istiod.Ask(ctx, nodes[i])
+				if errors.Is(err, context.DeadlineExceeded) {
+					silent = err
+				}
+				return actual, err
 			}
 		}
 		return nil, fmt.Errorf("%s/%s has no node metadata", p.Namespace, p.Name)
@@ -238,7 +252,7 @@ func (o *verifyOptions) fromEnvoy(ctx context.Context, g *global) (func(*result.
 		return nil, unreadError(err)
 	}
 	return func(p *result.Proxy) (*verify.Actual, error) {
-		ctx, cancel := context.WithTimeout(ctx, verifyTimeout)
+		ctx, cancel := o.patience(ctx)
 		defer cancel()
 		return admin.Read(ctx, p.Namespace, p.Name)
 	}, nil
@@ -298,9 +312,12 @@ func (o *verifyOptions) compare(ctx context.Context, g *global, a *result.Audit,
 			continue
 		}
 		compared := verify.Compare(a, p, actual)
-		if compared.Equal {
+		switch {
+		case compared.Unread != "":
+			v.Totals.Unread++
+		case compared.Equal:
 			v.Totals.Equal++
-		} else {
+		default:
 			v.Totals.Differ++
 		}
 		v.Proxies = append(v.Proxies, compared)

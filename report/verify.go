@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/fatih/color"
 	"sigs.k8s.io/yaml"
 
 	"github.com/mesh-audit/mesh-audit/audit/result"
@@ -25,14 +26,14 @@ const (
 	equalRows       = 20 // proxies that are equal
 	detailedProxies = 5  // proxies that differ, with what differs
 	detailedRows    = 50 // differences of one of them
-	unreadReasons   = 5  // reasons why proxies could not be read
+	asideLines      = 5  // why proxies could not be read, or not compared in all
 )
 
 // Verify writes which proxies are as predicted, and for the others what is not.
 func Verify(out io.Writer, v *result.Verification, o VerifyOptions) error {
 	w := &errWriter{palette: newPalette(o.Color), w: out}
 	t := v.Totals
-	w.linef("%s: %d equal, %d differ%s", count(t.Proxies, "proxy", "proxies"), t.Equal, t.Differ, unreadText(t.Unread))
+	w.linef("%s: %d equal%s, %d differ%s", count(t.Proxies, "proxy", "proxies"), t.Equal, inPart(v), t.Differ, unreadText(t.Unread))
 	if t.Proxies == 0 {
 		return w.err
 	}
@@ -55,7 +56,8 @@ func Verify(out io.Writer, v *result.Verification, o VerifyOptions) error {
 	if left > 0 {
 		w.linef("… and %d more that are equal (--all shows them)", left)
 	}
-	unreadProxies(w, v, o)
+	asides(w, unreadProxies(v), o, w.unread, "that could not be read, for other reasons")
+	asides(w, equalProxies(v), o, w.unmodelled, "that are equal, of which something else is to be said")
 	shown := 0
 	for i := range v.Proxies {
 		p := &v.Proxies[i]
@@ -74,53 +76,106 @@ func Verify(out io.Writer, v *result.Verification, o VerifyOptions) error {
 	return w.err
 }
 
-// unreadProxies says for which proxies the actual config could not be read: a
-// line for each, or, on the first screen, for each reason.
-func unreadProxies(w *errWriter, v *result.Verification, o VerifyOptions) {
-	more := map[string]int{}
-	var lines []*result.Verified
+// aside is what is said of a proxy beside its row.
+type aside struct {
+	proxy *result.Verified
+	text  string
+}
+
+// unreadProxies are those of which the actual config could not be read, with why.
+func unreadProxies(v *result.Verification) (out []aside) {
+	for i := range v.Proxies {
+		if p := &v.Proxies[i]; p.Unread != "" {
+			out = append(out, aside{p, "not read: " + p.Unread})
+		}
+	}
+	return out
+}
+
+// equalProxies says of equal proxies what was not compared, and what their Envoys
+// do or refused.
+func equalProxies(v *result.Verification) (out []aside) {
 	for i := range v.Proxies {
 		p := &v.Proxies[i]
-		if p.Unread == "" {
+		if !p.Equal {
 			continue
 		}
-		reason := unreadReason(p)
-		if _, said := more[reason]; said && !o.All {
-			more[reason]++
+		why := map[string][]string{}
+		var reasons []string
+		for _, t := range p.NotCompared() {
+			if why[t.NotCompared] == nil {
+				reasons = append(reasons, t.NotCompared)
+			}
+			why[t.NotCompared] = append(why[t.NotCompared], t.Type)
+		}
+		for _, reason := range reasons {
+			out = append(out, aside{p, strings.Join(why[reason], ", ") + " not compared: " + reason})
+		}
+		for _, text := range p.May {
+			out = append(out, aside{p, "note: " + text})
+		}
+	}
+	return out
+}
+
+// asides writes a line for each or, on the first screen, one for all proxies of
+// which the same is to be said; more says of what further ones there are.
+func asides(w *errWriter, list []aside, o VerifyOptions, style *color.Color, more string) {
+	also := map[string]int{}
+	var lines []aside
+	for _, a := range list {
+		key := a.inGeneral()
+		if _, said := also[key]; said && !o.All {
+			also[key]++
 			continue
 		}
-		more[reason] = 0
-		lines = append(lines, p)
+		also[key] = 0
+		lines = append(lines, a)
 	}
 	if len(lines) > 0 {
 		w.linef("")
 	}
 	left := 0
-	for i, p := range lines {
-		others := more[unreadReason(p)]
-		if i >= unreadReasons && !o.All {
+	for i, a := range lines {
+		others := also[a.inGeneral()]
+		if i >= asideLines && !o.All {
 			left += 1 + others
 			continue
 		}
-		text := p.Namespace + "/" + p.Name
+		of := a.proxy.Namespace + "/" + a.proxy.Name
 		if others > 0 {
-			text += fmt.Sprintf(" and %d more", others)
+			of += fmt.Sprintf(" and %d more", others)
 		}
-		w.linef("%s", w.unread.Sprint(Clean("not read: "+p.Unread+" ("+text+")")))
+		w.linef("%s", style.Sprint(Clean(a.text+" ("+of+")")))
 	}
 	if left > 0 {
-		w.linef("… and %s more that could not be read, for other reasons (--all shows them)", count(left, "proxy", "proxies"))
+		w.linef("… and %s more %s (--all shows them)", count(left, "proxy", "proxies"), more)
 	}
 }
 
-// ownIDs are what in a reason is of one pod or connection only: hashes and UIDs.
+// ownIDs are what in a text is of one pod or connection only: hashes and UIDs.
 var ownIDs = regexp.MustCompile(`[0-9a-f]{8,}(-[0-9a-f]{4,})*`)
 
-// unreadReason is why a proxy could not be read, in words that are the same for
-// another proxy with the same trouble.
-func unreadReason(p *result.Verified) string {
-	text := strings.NewReplacer(p.Namespace+"/"+p.Name, "POD", p.Name, "POD", `namespace "`+p.Namespace+`"`, "NAMESPACE").Replace(p.Unread)
+// inGeneral is what is said, in words that are the same for another proxy of which
+// the same is said.
+func (a aside) inGeneral() string {
+	p := a.proxy
+	text := strings.NewReplacer(p.Namespace+"/"+p.Name, "POD", p.Name, "POD", `namespace "`+p.Namespace+`"`, "NAMESPACE").Replace(a.text)
 	return ownIDs.ReplaceAllString(text, "ID")
+}
+
+// inPart says of how many equal proxies only a part was compared.
+func inPart(v *result.Verification) string {
+	n := 0
+	for i := range v.Proxies {
+		if p := &v.Proxies[i]; p.Equal && len(p.NotCompared()) > 0 {
+			n++
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%d only in part)", n)
 }
 
 func unreadText(n int) string {
@@ -160,10 +215,13 @@ func typeCell(p *result.Verified, xdsType string) string {
 }
 
 func verifiedWord(p *result.Verified) string {
-	if p.Equal {
-		return "equal"
+	switch {
+	case !p.Equal:
+		return "differs"
+	case len(p.NotCompared()) > 0:
+		return "equal in part"
 	}
-	return "differs"
+	return "equal"
 }
 
 // verifiedDetails lists what of a proxy is not as predicted.

@@ -3,6 +3,7 @@ package load_test
 import (
 	"encoding/json"
 	"reflect"
+	"strings"
 	"testing"
 	"testing/fstest"
 	"time"
@@ -85,6 +86,44 @@ func TestRunningPods(t *testing.T) {
 	}
 	if proxies < 80 {
 		t.Errorf("%d of 120 pods have a proxy", proxies)
+	}
+}
+
+// What is wrong with a running Pod is told as it is of any other, but for the inside
+// of what is not read.
+func TestFaultyRunningPods(t *testing.T) {
+	const pod = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","namespace":"shop","labels":{"app":"web"}},` +
+		`"spec":{"containers":[{"name":"web","image":"x"}],"priority":1},"status":{"phase":"Running","podIP":"10.0.0.1","hostIP":"10.0.0.9"}}`
+	for what, c := range map[string]struct {
+		old, changed string
+		told         string // with Whole too; empty: nothing is told, nor has to be
+	}{
+		"as it is":                     {},
+		"a list that does not end":     {old: `"priority":1`, changed: `"tolerations":[{"operator":"Exists"},"hostNetwork":true}`, told: "not valid JSON"},
+		"no value":                     {old: `"priority":1`, changed: `"priority":tru`, told: "not valid JSON"},
+		"a bad escape":                 {old: `"priority":1`, changed: `"schedulerName":"\q"`, told: "not valid JSON"},
+		"a raw line's end in a string": {old: `"priority":1`, changed: "\"schedulerName\":\"a\nb\"", told: "not valid JSON"},
+		"set twice":                    {old: `"priority":1`, changed: `"priority":1,"priority":1`, told: `"spec.priority" is set twice`},
+		"set twice in the status":      {old: `"hostIP":"10.0.0.9"`, changed: `"hostIP":"10.0.0.9","hostIP":"10.0.0.9"`, told: `"status.hostIP" is set twice`},
+		"misspelt":                     {old: `"priority":1`, changed: `"hostnetwork":true`, told: `unknown field "spec.hostnetwork"`},
+		"misspelt in a container":      {old: `"image"`, changed: `"Ports":[],"image"`, told: `unknown field "spec.containers[0].Ports"`},
+		"misspelt in the metadata":     {old: `"labels"`, changed: `"Labels":{},"labels"`, told: `unknown field "metadata.Labels"`},
+		"not what is read":             {old: `"image":"x"`, changed: `"image":5`, told: "spec.containers.image: text belongs here"},
+	} {
+		files := fstest.MapFS{"pod": {Data: []byte(strings.Replace(pod, c.old, c.changed, 1))}}
+		for _, whole := range []bool{false, true} {
+			r, err := load.Files(t.Context(), load.Options{Filenames: []string{"pod"}, Tree: files, Whole: whole})
+			if err != nil {
+				t.Fatal(err)
+			}
+			told := ""
+			for _, d := range r.Diagnostics {
+				told += d.Text + "\n"
+			}
+			if (told != "") != (c.told != "") || !strings.Contains(told, c.told) {
+				t.Errorf("%s (whole: %v): told %q, want %q", what, whole, told, c.told)
+			}
+		}
 	}
 }
 

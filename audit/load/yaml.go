@@ -104,7 +104,7 @@ func (e *encoder) leave(n *yaml.Node) {
 func (e *encoder) value(node *yaml.Node) *problem { return e.only(node, nil) }
 
 // only writes of a node what is read.
-func (e *encoder) only(node *yaml.Node, read fields) *problem {
+func (e *encoder) only(node *yaml.Node, read *fields) *problem {
 	n, p := e.enter(node)
 	if p != nil {
 		return p
@@ -137,7 +137,7 @@ func (e *encoder) only(node *yaml.Node, read fields) *problem {
 	}
 }
 
-func (e *encoder) mapping(n *yaml.Node, read fields) *problem {
+func (e *encoder) mapping(n *yaml.Node, read *fields) *problem {
 	pairs, p := e.pairs(n)
 	if p != nil {
 		return p
@@ -145,7 +145,10 @@ func (e *encoder) mapping(n *yaml.Node, read fields) *problem {
 	e.buf = append(e.buf, '{')
 	first := true
 	for _, pair := range pairs {
-		of, is := read.field(pair.key)
+		of, is, unknown := read.field(pair.key)
+		if unknown {
+			return problemf(pair.line, "no field %q", pair.key)
+		}
 		if !is {
 			continue
 		}

@@ -90,10 +90,8 @@ func ApplyMeshConfig(text string, base *meshconfig.MeshConfig) (cfg *meshconfig.
 	if len(refused) > 0 {
 		return nil, nil, refused
 	}
-	proxyConfig, _ := raw["defaultConfig"].(map[string]any)
-	providers, _ := raw["defaultProviders"].(map[string]any)
-	delete(raw, "defaultConfig")
-	delete(raw, "defaultProviders")
+	proxyConfig, noConfig := takeObject(raw, "defaultConfig")
+	providers, noProviders := takeObject(raw, "defaultProviders")
 
 	cfg = proto.CloneOf(base)
 	cfg.ExtensionProviders = nil
@@ -115,10 +113,21 @@ func ApplyMeshConfig(text string, base *meshconfig.MeshConfig) (cfg *meshconfig.
 	more, bad = applyObject(providers, cfg.DefaultProviders, "defaultProviders.")
 	unknown, refused = append(unknown, more...), append(refused, bad...)
 	slices.Sort(unknown)
-	if len(refused) > 0 {
+	if refused = slices.Concat(refused, noConfig, noProviders); len(refused) > 0 {
 		return nil, unknown, refused
 	}
 	return cfg, unknown, nil
+}
+
+// takeObject takes a field that holds an object, or nothing, out of raw.
+func takeObject(raw map[string]any, name string) (object map[string]any, refused []validation.Problem) {
+	value := raw[name]
+	delete(raw, name)
+	object, isObject := value.(map[string]any)
+	if value != nil && !isObject {
+		refused = []validation.Problem{{Field: name, Text: jsonText(value) + " is not of its type"}}
+	}
+	return object, refused
 }
 
 func mergeProviders(base, added []*meshconfig.MeshConfig_ExtensionProvider) []*meshconfig.MeshConfig_ExtensionProvider {

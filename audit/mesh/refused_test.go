@@ -36,6 +36,13 @@ func TestRefusedMeshConfig(t *testing.T) {
 		{"defaultConfig:\n  tracing:\n    zipkin: {address: nowhere}", "    zipkin", "defaultConfig.tracing.zipkin.address"},
 		{"defaultConfig:\n  interceptionMode: MAGIC", "  interceptionMode", `defaultConfig.interceptionMode: "MAGIC" is none of REDIRECT, TPROXY, NONE`},
 		{"defaultProviders:\n  tracing: x", "  tracing", `defaultProviders.tracing: "x" is not of its type`},
+		{"defaultConfig: 5", "defaultConfig", "defaultConfig: 5 is not of its type"},
+		{"defaultConfig: ''", "defaultConfig", `defaultConfig: "" is not of its type`},
+		{"defaultConfig: [1]", "defaultConfig", "defaultConfig: [1] is not of its type"},
+		{"defaultProviders: x", "defaultProviders", `defaultProviders: "x" is not of its type`},
+		{"defaultConfig:\n  proxyMetadata:\n    A: 5", "", "defaultConfig.proxyMetadata.A: is not of its type"},
+		{"defaultConfig:\n  proxyMetadata:\n    ISTIO_META_X: true", "    ISTIO_META_X", "defaultConfig.proxyMetadata.ISTIO_META_X: is not of its type"},
+		{"defaultConfig:\n  proxyMetadata: [a]", "  proxyMetadata", `defaultConfig.proxyMetadata: ["a"] is not of its type`},
 		{"- a", "", "cannot unmarshal array"},
 	} {
 		text := "accessLogFile: /dev/stdout\n" + c.yaml

@@ -74,6 +74,12 @@ func unreadable(empty protoreflect.Message, fields map[string]any, at string) (o
 		items, isList := value.([]any)
 		object, isObject := value.(map[string]any)
 		switch {
+		case field.IsMap() && isObject:
+			for _, name := range slices.Sorted(maps.Keys(object)) {
+				if !reads(map[string]any{key: map[string]any{name: object[name]}}, empty.New()) {
+					inner = append(inner, validation.Problem{Field: at + key + "." + name, Text: "is not of its type"})
+				}
+			}
 		case field.Message() == nil || field.IsMap():
 		case field.IsList() && isList:
 			for i, item := range items {
@@ -94,15 +100,21 @@ func unreadable(empty protoreflect.Message, fields map[string]any, at string) (o
 
 // misfit says what a field takes instead of a value.
 func misfit(field protoreflect.FieldDescriptor, value any) string {
-	text, _ := json.Marshal(value) // it came of YAML
+	text := jsonText(value)
 	if field.Enum() == nil || field.IsList() {
-		return string(text) + " is not of its type"
+		return text + " is not of its type"
 	}
 	names := make([]string, field.Enum().Values().Len())
 	for i := range names {
 		names[i] = string(field.Enum().Values().Get(i).Name())
 	}
-	return string(text) + " is none of " + strings.Join(names, ", ")
+	return text + " is none of " + strings.Join(names, ", ")
+}
+
+// jsonText is a value of YAML as JSON.
+func jsonText(value any) string {
+	text, _ := json.Marshal(value) //nolint:errchkjson // what came of YAML is maps, lists and scalars
+	return string(text)
 }
 
 func fieldByName(desc protoreflect.MessageDescriptor, key string) protoreflect.FieldDescriptor {

@@ -1,5 +1,7 @@
 package result
 
+import "slices"
+
 // KindVerifyReport is the kind of the saved form of a Verification.
 const KindVerifyReport = "VerifyReport"
 
@@ -34,8 +36,23 @@ type Verified struct {
 	Types []VerifiedType `json:"types,omitempty"`
 	// Bytes compares the whole connection; nil: bytes are not comparable.
 	Bytes *ByteComparison `json:"bytes,omitempty"`
-	// May says what may explain the differences, and what limits the comparison.
+	// May says what may explain the differences, what limits the comparison, and, of
+	// an equal proxy too, what its Envoy is doing or refused.
 	May []string `json:"mayExplain,omitempty"`
+}
+
+// CommonTypes are the types that every proxy has.
+var CommonTypes = []string{"lds", "rds", "cds", "eds"}
+
+// NotCompared lists those of CommonTypes that were left out; empty: none.
+func (v *Verified) NotCompared() []*VerifiedType {
+	var out []*VerifiedType
+	for i := range v.Types {
+		if t := &v.Types[i]; t.NotCompared != "" && slices.Contains(CommonTypes, t.Type) {
+			out = append(out, t)
+		}
+	}
+	return out
 }
 
 // VerifiedType compares the resources of one xDS type.

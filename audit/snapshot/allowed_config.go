@@ -19,7 +19,8 @@ var (
 // the cluster: of fields that Istio's API does not have only the names stay;
 // access tokens, certificates and the values of headers become as many "x",
 // since their length is in what istiod sends; of proxyMetadata only
-// ISTIO_META_ variables stay. A text without any of that, or that is no YAML
+// ISTIO_META_ variables stay, and the names of those that are no text, for which
+// istiod refuses the whole config. A text without any of that, or that is no YAML
 // object, comes back as it is.
 func AllowedMeshConfig(text string) string { return allowedConfig(text, meshConfigMessage) }
 
@@ -106,10 +107,17 @@ func (f *configFilter) entries(fd protoreflect.FieldDescriptor, value any) {
 
 func (f *configFilter) metadata(value any) {
 	entries, _ := value.(map[string]any)
-	for name := range entries {
-		if !strings.HasPrefix(name, "ISTIO_META_") && !strings.HasPrefix(name, "ISTIO_METAJSON_") {
+	for name, value := range entries {
+		if strings.HasPrefix(name, "ISTIO_META_") || strings.HasPrefix(name, "ISTIO_METAJSON_") {
+			continue
+		}
+		switch value.(type) {
+		case nil, string:
 			delete(entries, name)
 			f.changed = true
+		default:
+			f.changed = f.changed || value != false
+			entries[name] = false
 		}
 	}
 }

@@ -80,7 +80,7 @@ func Dial(ctx context.Context, address string) (*Istiod, error) {
 		switch {
 		case ok:
 		case state == connectivity.TransientFailure:
-			why = "what listens there does not speak HTTP/2"
+			why = "what listens there does not speak HTTP/2 in clear text, as istiod does on port 15010"
 		default:
 			why = "it does not answer"
 		}

@@ -14,7 +14,8 @@ import (
 // be off to count as equal: 1 %.
 const ByteBound = 0.01
 
-// Compare holds the prediction for a proxy against what it really has.
+// Compare holds the prediction for a proxy against what it really has. Where that
+// tells of no type that every proxy has, the answer is Unread.
 func Compare(a *result.Audit, p *result.Proxy, actual *Actual) result.Verified {
 	v := result.Verified{Namespace: p.Namespace, Name: p.Name, Kind: p.Kind, Actual: actual.From, Equal: true}
 	predicted := a.Resolve(a.GroupByID(p.Group))
@@ -31,13 +32,18 @@ func Compare(a *result.Audit, p *result.Proxy, actual *Actual) result.Verified {
 		}
 		v.Types = append(v.Types, c)
 	}
+	if len(v.NotCompared()) == len(result.CommonTypes) {
+		return result.Verified{Namespace: p.Namespace, Name: p.Name, Kind: p.Kind, Actual: actual.From,
+			Unread: actual.From + " tells of no listeners, routes, clusters or endpoints"}
+	}
 	if actual.Bytes {
 		v.Bytes = total
 		total.Within = within(total.Predicted, total.Actual)
 		v.Equal = v.Equal && total.Within
 	}
+	v.May = slices.Clone(actual.Notes)
 	if !v.Equal {
-		v.May = explanations(a, p, actual)
+		v.May = append(v.May, explanations(a, p, actual)...)
 	}
 	return v
 }
@@ -124,9 +130,9 @@ func partsApart(predicted, actual []result.Part) (missing, extra []result.Part) 
 	return missing, extra
 }
 
-// explanations say what may have led to differences on this proxy.
+// explanations say what of the prediction may have led to differences on this proxy.
 func explanations(a *result.Audit, p *result.Proxy, actual *Actual) []string {
-	out := slices.Clone(actual.Notes)
+	var out []string
 	for i := range a.Mesh.ControlPlanes {
 		cp := &a.Mesh.ControlPlanes[i]
 		switch {

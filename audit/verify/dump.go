@@ -39,8 +39,7 @@ func (d *Dump) Add(text []byte) error {
 	var answer struct {
 		Configs []json.RawMessage `json:"configs"`
 	}
-	decoder := json.NewDecoder(bytes.NewReader(text))
-	if err := decoder.Decode(&answer); err != nil {
+	if err := json.Unmarshal(bytes.TrimPrefix(text, byteOrderMark), &answer); err != nil {
 		return fmt.Errorf("no JSON of a config dump: %w", err)
 	}
 	if answer.Configs == nil && !d.parts {
@@ -53,6 +52,9 @@ func (d *Dump) Add(text []byte) error {
 	}
 	return nil
 }
+
+// byteOrderMark begins what PowerShell writes as UTF-8.
+var byteOrderMark = []byte("\xef\xbb\xbf")
 
 // addConfig reads one entry by its @type. What is not compared is not decoded.
 func (d *Dump) addConfig(text json.RawMessage) error {

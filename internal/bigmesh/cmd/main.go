@@ -44,8 +44,11 @@ func parse(args []string) (*options, error) {
 	fs := flag.NewFlagSet("bigmesh", flag.ContinueOnError)
 	fs.Func("shape", "start from this `shape`: "+names+"; must be the first flag", func(name string) error {
 		shape, ok := bigmesh.Shapes[name]
-		if !ok {
+		switch {
+		case !ok:
 			return fmt.Errorf("there are %s", names)
+		case fs.NFlag() > 0:
+			return errors.New("must be the first flag")
 		}
 		o.shape = shape
 		return nil
@@ -84,6 +87,9 @@ func parse(args []string) (*options, error) {
 	}
 	if o.format != "json" && o.format != "yaml" && o.format != "snap" {
 		return nil, fmt.Errorf("-format is json, yaml or snap, not %q", o.format)
+	}
+	if s.Namespaces < 1 || s.Services < 1 && s.Rules+s.VirtualServices > 0 {
+		return nil, errors.New("there must be a namespace, and a service for rules and VirtualServices")
 	}
 	if o.format == "snap" && o.files > 0 {
 		return nil, errors.New("a snapshot is one file: no -files")
