@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -23,10 +24,10 @@ func (g *global) restConfig() (*rest.Config, error) {
 	loader := g.config.ToRawKubeConfigLoader()
 	config, err := g.config.ToRESTConfig()
 	raw, rawErr := loader.RawConfig()
-	name := *g.config.Context
+	name := cmp.Or(*g.config.Context, raw.CurrentContext)
 	switch {
 	case rawErr != nil:
-		return nil, noCluster(rawErr)
+		return nil, noCluster(fmt.Errorf("kubeconfig: %w", rawErr))
 	case name != "" && raw.Contexts[name] == nil && len(raw.Contexts) > 0:
 		return nil, noCluster(fmt.Errorf("there is no context %q in the kubeconfig: it has %s", name, strings.Join(slices.Sorted(maps.Keys(raw.Contexts)), ", ")))
 	case len(raw.Clusters) == 0 && (err != nil || config.Host == unconfigured) && *g.config.APIServer == "":

@@ -205,6 +205,7 @@ func TestNoProxies(t *testing.T) {
 	for want, gaps := range map[string][]result.Gap{
 		"No proxies: no pod with an istio-proxy container":                                                       nil,
 		"No proxies are known: pods could not be read. With rights in one namespace only, give --only-namespace": {{Kind: result.Unread, Object: result.Ref{Kind: "Pod"}, All: true, Text: "cannot list pods: forbidden"}},
+		"No proxies are known: pods could not be read.\n":                                                        {{Kind: result.Unread, Object: result.Ref{Kind: "Pod"}, All: true, Text: "cannot list pods: the deadline passed"}},
 	} {
 		var out bytes.Buffer
 		if err := report.Scope(&out, &result.Audit{Gaps: gaps}, report.ScopeOptions{}); err != nil {

@@ -134,10 +134,16 @@ func groupRowsOf(a *result.Audit) []row {
 
 // noProxies says why there are none: whoever may not list pods does not know.
 func noProxies(a *result.Audit) string {
-	if slices.ContainsFunc(a.Gaps, func(g result.Gap) bool { return g.Kind == result.Unread && g.Object.Kind == "Pod" }) {
-		return "No proxies are known: pods could not be read. With rights in one namespace only, give --only-namespace."
+	for _, g := range a.Gaps {
+		switch {
+		case g.Kind != result.Unread || g.Object.Kind != "Pod":
+		case strings.Contains(g.Text, "forbidden"):
+			return "No proxies are known: pods could not be read. With rights in one namespace only, give --only-namespace."
+		default:
+			return "No proxies are known: pods could not be read."
+		}
 	}
-	return "No proxies: no pod with an istio-proxy container, and no workload that injection selects."
+	return "No proxies: no pod with an istio-proxy container, nor, in files, a workload that injection selects."
 }
 
 func groups(w *errWriter, a *result.Audit, o ScopeOptions) {
