@@ -111,6 +111,9 @@ func (l *live) pages(ctx context.Context, k liveKind, v liveVersion) (*snapshot.
 		if broken(ctx, err) {
 			page, err = v.list(ctx, namespace, options)
 		}
+		if undecoded(ctx, k, err) {
+			page, err = l.itemByItem(ctx, k, v, namespace, options)
+		}
 		if err == nil {
 			err = ctx.Err()
 		}

@@ -202,6 +202,38 @@ func TestLiveNotInstalled(t *testing.T) {
 	}
 }
 
+// An object that cannot be decoded is named and left out; the rest of its kind, of
+// the pages before and after it, is read.
+func TestLiveUndecodable(t *testing.T) {
+	entry := func(name, resolution string) string {
+		return "\n---\napiVersion: networking.istio.io/v1\nkind: ServiceEntry\nmetadata: {name: " + name + ", namespace: shop}\n" +
+			"spec: {hosts: [" + name + ".example.com], ports: [{number: 80, name: http, protocol: HTTP}], resolution: " + resolution + "}"
+	}
+	text := liveText(t)
+	_, config := apistub.New(t, text)
+	before, err := load.Live(t.Context(), load.LiveOptions{Config: config, PageSize: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, config = apistub.New(t, text+entry("a", "DNS")+entry("b", "OF_THE_FUTURE")+entry("c", "NONE")+entry("d", "STATIC")+entry("e", "-5"))
+	s, err := load.Live(t.Context(), load.LiveOptions{Config: config, PageSize: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told []string
+	for _, g := range s.Gaps {
+		if g.Kind == result.Unread {
+			told = append(told, g.Object.Kind+" "+g.Object.Namespace+"/"+g.Object.Name+": "+g.Text)
+		}
+	}
+	if len(told) != 1 || !strings.HasPrefix(told[0], "ServiceEntry shop/b: cannot read it, as if it were not there: ") || !strings.Contains(told[0], "OF_THE_FUTURE") {
+		t.Errorf("told %q", told)
+	}
+	if have, want := len(s.ServiceEntries), len(before.ServiceEntries)+4; have != want {
+		t.Errorf("%d ServiceEntries, want %d", have, want)
+	}
+}
+
 func TestLiveDeadline(t *testing.T) {
 	server, config := apistub.New(t, liveText(t))
 	server.Fail = func(_ http.ResponseWriter, r *http.Request, _ int) bool {
