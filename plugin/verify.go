@@ -89,6 +89,7 @@ func newVerifyCommand(g *global) *cobra.Command {
 	}
 	o.input.add(cmd, true)
 	flags := cmd.Flags()
+	flags.Lookup("timeout").Usage += "; also the wait for what one proxy really has, which is never longer than 2m"
 	flags.StringArrayVar(&o.configDumps, "config-dump", nil, "File with an Envoy's config dump, or - for standard input; may be given several times where the dumps tell their proxy")
 	flags.BoolVar(&o.live, "live", false, "Ask the running proxies, by port-forward or exec")
 	flags.StringVar(&o.xds, "xds", "", "HOST:PORT of an istiod's plaintext ADS to ask as each proxy")
