@@ -187,7 +187,7 @@ func unreadText(n int) string {
 
 func verifiedRow(p *result.Verified) []string {
 	row := []string{p.Namespace + "/" + p.Name}
-	for _, t := range []string{"lds", "rds", "cds", "eds"} {
+	for _, t := range result.CommonTypes {
 		row = append(row, typeCell(p, t))
 	}
 	predicted, actual := "not comparable", ""

@@ -135,6 +135,9 @@ type Lists[T any] struct {
 // Types are the names of the xDS types, in the order in which they are shown.
 var Types = []string{"lds", "rds", "cds", "eds", "nds", "ecds"}
 
+// CommonTypes are those that every proxy has.
+var CommonTypes = Types[:4:4]
+
 // Of returns the number of the named type, which must be one of Types.
 func (x *XDS[T]) Of(xdsType string) *T {
 	return choose(xdsType, &x.LDS, &x.RDS, &x.CDS, &x.EDS, &x.NDS, &x.ECDS)

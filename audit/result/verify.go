@@ -41,9 +41,6 @@ type Verified struct {
 	May []string `json:"mayExplain,omitempty"`
 }
 
-// CommonTypes are the types that every proxy has.
-var CommonTypes = []string{"lds", "rds", "cds", "eds"}
-
 // NotCompared lists those of CommonTypes that were left out; empty: none.
 func (v *Verified) NotCompared() []*VerifiedType {
 	var out []*VerifiedType

@@ -33,8 +33,9 @@ func Compare(a *result.Audit, p *result.Proxy, actual *Actual) result.Verified {
 		v.Types = append(v.Types, c)
 	}
 	if len(v.NotCompared()) == len(result.CommonTypes) {
-		return result.Verified{Namespace: p.Namespace, Name: p.Name, Kind: p.Kind, Actual: actual.From,
-			Unread: actual.From + " tells of no listeners, routes, clusters or endpoints"}
+		v.Equal, v.Types = false, nil
+		v.Unread = actual.From + " tells of no listeners, routes, clusters or endpoints"
+		return v
 	}
 	if actual.Bytes {
 		v.Bytes = total
