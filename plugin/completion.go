@@ -11,8 +11,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 )
 
 // completeScript is what kubectl runs to complete a plugin's arguments: an
@@ -139,17 +140,7 @@ const (
 // registerCompletions completes the values of flags that name cluster objects.
 func registerCompletions(root *cobra.Command, g *global) {
 	_ = root.RegisterFlagCompletionFunc("namespace", func(cmd *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
-		return g.complete(cmd, prefix, func(ctx context.Context, client kubernetes.Interface) ([]string, error) {
-			list, err := client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{Limit: completionLimit})
-			if err != nil {
-				return nil, err
-			}
-			var names []string
-			for i := range list.Items {
-				names = append(names, list.Items[i].Name)
-			}
-			return names, nil
-		})
+		return g.complete(cmd, prefix, "", "namespaces", metav1.ListOptions{})
 	})
 }
 
@@ -159,32 +150,22 @@ func completePods(g *global) cobra.CompletionFunc {
 		if len(args) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		return g.complete(cmd, prefix, func(ctx context.Context, client kubernetes.Interface) ([]string, error) {
-			namespace, _, err := g.config.ToRawKubeConfigLoader().Namespace()
-			if err != nil {
-				return nil, err
-			}
-			list, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{Limit: completionLimit, LabelSelector: "security.istio.io/tlsMode"})
-			if err != nil {
-				return nil, err
-			}
-			var names []string
-			for i := range list.Items {
-				names = append(names, list.Items[i].Name)
-			}
-			return names, nil
-		})
+		namespace, _, err := g.config.ToRawKubeConfigLoader().Namespace()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return g.complete(cmd, prefix, namespace, "pods", metav1.ListOptions{LabelSelector: "security.istio.io/tlsMode"})
 	}
 }
 
-// complete asks the cluster for names; whatever goes wrong completes nothing.
-func (g *global) complete(cmd *cobra.Command, prefix string, names func(context.Context, kubernetes.Interface) ([]string, error)) ([]string, cobra.ShellCompDirective) {
+// complete asks the cluster for the names of objects; whatever goes wrong completes nothing.
+func (g *global) complete(cmd *cobra.Command, prefix, namespace, resource string, o metav1.ListOptions) ([]string, cobra.ShellCompDirective) {
 	const none = cobra.ShellCompDirectiveNoFileComp
 	config, err := g.config.ToRESTConfig()
 	if err != nil {
 		return nil, none
 	}
-	client, err := kubernetes.NewForConfig(config)
+	client, err := metadata.NewForConfig(config)
 	if err != nil {
 		return nil, none
 	}
@@ -194,17 +175,18 @@ func (g *global) complete(cmd *cobra.Command, prefix string, names func(context.
 	}
 	ctx, cancel := context.WithTimeout(ctx, completionTimeout)
 	defer cancel()
-	all, err := names(ctx, client)
+	o.Limit = completionLimit
+	list, err := client.Resource(corev1.SchemeGroupVersion.WithResource(resource)).Namespace(namespace).List(ctx, o)
 	if err != nil {
 		return nil, none
 	}
-	var out []string
-	for _, n := range all {
-		if strings.HasPrefix(n, prefix) {
-			out = append(out, n)
+	var names []string
+	for i := range list.Items {
+		if name := list.Items[i].Name; strings.HasPrefix(name, prefix) {
+			names = append(names, name)
 		}
 	}
-	return out, none
+	return names, none
 }
 
 func fixedCompletion(cmd *cobra.Command, flag string, values ...string) {

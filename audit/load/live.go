@@ -7,12 +7,11 @@ import (
 	"sync"
 
 	"golang.org/x/sync/errgroup"
-	istioclient "istio.io/client-go/pkg/clientset/versioned"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
@@ -84,16 +83,16 @@ func cancelled(ctx context.Context) error { return fmt.Errorf("reading the clust
 
 // live is the state of one reading.
 type live struct {
-	options  LiveOptions
-	kube     kubernetes.Interface
-	istio    istioclient.Interface
-	metadata metadata.Interface
-	served   map[schema.GroupVersionResource]bool
-	failed   map[schema.GroupVersion]error // groups whose discovery failed
-	blind    bool                          // discovery is not allowed: every version is tried
-	builder  *snapshot.Builder
-	meter    *meter
-	fairness fairness
+	options   LiveOptions
+	client    rest.Interface // for any group and version
+	discovery *discovery.DiscoveryClient
+	metadata  metadata.Interface
+	served    map[schema.GroupVersionResource]bool
+	failed    map[schema.GroupVersion]error // groups whose discovery failed
+	blind     bool                          // discovery is not allowed: every version is tried
+	builder   *snapshot.Builder
+	meter     *meter
+	fairness  fairness
 
 	mu sync.Mutex // guards options.Progress
 }
@@ -118,27 +117,35 @@ func newLive(o LiveOptions) (*live, error) {
 	}
 	l := &live{options: o, builder: snapshot.NewBuilder(), meter: newMeter(o.MaxAnswer)}
 	config.Wrap(l.meter.wrap)
-	core := rest.CopyConfig(config)
-	core.ContentType = runtime.ContentTypeProtobuf
-	core.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
-	var err error
-	if l.kube, err = kubernetes.NewForConfig(core); err != nil {
-		return nil, fmt.Errorf("client for Kubernetes: %w", err)
-	}
-	if l.istio, err = istioclient.NewForConfig(config); err != nil {
-		return nil, fmt.Errorf("client for Istio: %w", err)
-	}
-	if l.metadata, err = metadata.NewForConfig(config); err != nil {
-		return nil, fmt.Errorf("client for metadata: %w", err)
+	if err := l.connect(config); err != nil {
+		return nil, fmt.Errorf("client for the API server: %w", err)
 	}
 	l.builder.Partial(o.OnlyNamespace)
 	return l, nil
 }
 
+// connect makes the clients, which share their connections.
+func (l *live) connect(config *rest.Config) error {
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return err
+	}
+	if l.discovery, err = discovery.NewDiscoveryClientForConfigAndClient(config, client); err != nil {
+		return err
+	}
+	if l.metadata, err = metadata.NewForConfigAndClient(config, client); err != nil {
+		return err
+	}
+	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
+	config.ContentType = runtime.ContentTypeProtobuf
+	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	l.client, err = rest.UnversionedRESTClientForConfigAndClient(config, client)
+	return err
+}
+
 // discover learns which versions of which kinds the API server has.
 func (l *live) discover(ctx context.Context) error {
-	client := discovery.ToDiscoveryInterfaceWithContext(l.kube.Discovery())
-	_, lists, err := discovery.ServerGroupsAndResourcesWithContext(ctx, client)
+	_, lists, err := discovery.ServerGroupsAndResourcesWithContext(ctx, discovery.ToDiscoveryInterfaceWithContext(l.discovery))
 	var partly *discovery.ErrGroupDiscoveryFailed
 	switch {
 	case errors.As(err, &partly):
@@ -179,5 +186,9 @@ func (l *live) progress(kind string, n int) {
 
 // gap notes a kind that was not read, and what is not known for it.
 func (l *live) gap(kind result.GapKind, object result.Ref, format string, args ...any) {
-	l.builder.Gap(result.Gap{Kind: kind, Object: object, All: true, Text: fmt.Sprintf(format, args...)})
+	l.builder.Gap(liveGap(kind, object, format, args...))
+}
+
+func liveGap(kind result.GapKind, object result.Ref, format string, args ...any) result.Gap {
+	return result.Gap{Kind: kind, Object: object, All: true, Text: fmt.Sprintf(format, args...)}
 }

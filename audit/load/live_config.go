@@ -5,8 +5,8 @@ import (
 	"context"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/mesh-audit/mesh-audit/audit/result"
 	"github.com/mesh-audit/mesh-audit/audit/snapshot"
@@ -23,7 +23,8 @@ type meshConfigName struct {
 // ConfigMaps are never listed: what else they hold is nobody's business.
 func (l *live) readMeshConfigs(ctx context.Context) {
 	for _, c := range meshConfigNames(l.builder.Istiods(), l.builder.Webhooks()) {
-		cm, err := l.kube.CoreV1().ConfigMaps(c.namespace).Get(ctx, c.name, metav1.GetOptions{})
+		cm := &corev1.ConfigMap{}
+		err := l.get(ctx, "configmaps", c.namespace, c.name, cm)
 		ref := result.Ref{Kind: "ConfigMap", Namespace: c.namespace, Name: c.name}
 		switch {
 		case err == nil:
@@ -89,8 +90,8 @@ func (l *live) readNamespace(ctx context.Context) {
 	name := l.options.OnlyNamespace
 	ref := result.Ref{Kind: "Namespace", Name: name}
 	l.gap(result.Assumed, ref, "only namespace %s was read: what other namespaces, nodes and the control plane hold is taken as absent", name)
-	ns, err := l.kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
+	ns := &corev1.Namespace{}
+	if err := l.get(ctx, "namespaces", "", name, ns); err != nil {
 		l.gap(result.Unread, ref, "cannot get namespace %s: %s; missing: its labels, which choose the revision and injection", name, l.reason(ctx, "namespaces", err))
 		return
 	}

@@ -36,9 +36,8 @@ func (l *live) flowNames(ctx context.Context, f flow) (level, schema string) {
 // readFlowNames asks once, without retries: the server may be rejecting us.
 func (l *live) readFlowNames(ctx context.Context) map[string]string {
 	names := map[string]string{}
-	client := l.kube.FlowcontrolV1().RESTClient()
 	read := func(resource string, list runtime.Object) bool {
-		return client.Get().Resource(resource).MaxRetries(0).Do(ctx).Into(list) == nil
+		return l.request(flowcontrolv1.SchemeGroupVersion.WithResource(resource)).MaxRetries(0).Do(ctx).Into(list) == nil
 	}
 	var schemas flowcontrolv1.FlowSchemaList
 	if read("flowschemas", &schemas) {

@@ -16,40 +16,18 @@ import (
 	"github.com/mesh-audit/mesh-audit/audit/snapshot"
 )
 
-// listFunc gets one page of a list.
-type listFunc func(ctx context.Context, namespace string, o metav1.ListOptions) (runtime.Object, error)
-
-// liveKind is a kind to be listed from the API server.
-type liveKind struct {
-	groupKind
-	resource string
-	cluster  bool
-	facts    string // what is not known without it
-	versions []liveVersion
-	// unmodelled: only whether, and where, there are any.
-	unmodelled bool
-}
-
-type liveVersion struct {
-	name string
-	list listFunc
-}
-
 // read lists a kind at the first version that the server has. The kind is in
 // the snapshot whole, or there is a gap.
 func (l *live) read(ctx context.Context, k liveKind) {
 	var err error
-	for _, v := range k.versions {
-		if !l.mayServe(schema.GroupVersionResource{Group: k.Group, Version: v.name, Resource: k.resource}) {
-			continue
-		}
-		err = l.readVersion(ctx, k, v)
+	for _, gvr := range l.mayServeOf(k) {
+		err = l.readVersion(ctx, k, gvr)
 		if !apierrors.IsNotFound(err) {
 			break
 		}
 	}
 	switch {
-	case err == nil && l.installed(k), k.unmodelled && (err == nil || apierrors.IsNotFound(err)):
+	case err == nil && len(l.mayServeOf(k)) > 0, kinds[k.groupKind].unmodelled && (err == nil || apierrors.IsNotFound(err)):
 	case (err == nil || apierrors.IsNotFound(err)) && !k.builtin():
 		l.gap(result.Assumed, result.Ref{Kind: k.Kind},
 			"%s is not installed in the cluster: taken as none; missing: %s", kindName(k.groupKind), k.facts)
@@ -61,13 +39,15 @@ func (l *live) read(ctx context.Context, k liveKind) {
 	}
 }
 
-func (l *live) installed(k liveKind) bool {
-	for _, v := range k.versions {
-		if l.mayServe(schema.GroupVersionResource{Group: k.Group, Version: v.name, Resource: k.resource}) {
-			return true
+// mayServeOf are the versions of a kind that are worth asking for.
+func (l *live) mayServeOf(k liveKind) (list []schema.GroupVersionResource) {
+	for _, version := range k.versions {
+		gvr := schema.GroupVersionResource{Group: k.Group, Version: version, Resource: k.resource}
+		if l.mayServe(gvr) {
+			list = append(list, gvr)
 		}
 	}
-	return false
+	return list
 }
 
 // builtin: every Kubernetes has the kind, so that its absence is a failure.
@@ -87,10 +67,10 @@ func liveResource(resource, group string) string {
 
 // readVersion lists all pages into a builder of their own. A list that expires
 // on the way is begun again, once.
-func (l *live) readVersion(ctx context.Context, k liveKind, v liveVersion) error {
-	b, err := l.pages(ctx, k, v)
+func (l *live) readVersion(ctx context.Context, k liveKind, gvr schema.GroupVersionResource) error {
+	b, err := l.pages(ctx, k, gvr)
 	if apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
-		b, err = l.pages(ctx, k, v)
+		b, err = l.pages(ctx, k, gvr)
 	}
 	if err != nil {
 		return err
@@ -99,20 +79,13 @@ func (l *live) readVersion(ctx context.Context, k liveKind, v liveVersion) error
 	return nil
 }
 
-func (l *live) pages(ctx context.Context, k liveKind, v liveVersion) (*snapshot.Builder, error) {
-	namespace := l.options.OnlyNamespace
-	if k.cluster {
-		namespace = ""
-	}
+func (l *live) pages(ctx context.Context, k liveKind, gvr schema.GroupVersionResource) (*snapshot.Builder, error) {
 	b := snapshot.NewBuilder()
 	options := metav1.ListOptions{Limit: l.options.PageSize}
 	for n := 0; ; {
-		page, err := v.list(ctx, namespace, options)
+		page, err := l.page(ctx, k, gvr, options, b)
 		if broken(ctx, err) {
-			page, err = v.list(ctx, namespace, options)
-		}
-		if undecoded(ctx, k, err) {
-			page, err = l.itemByItem(ctx, k, v, namespace, options)
+			page, err = l.page(ctx, k, gvr, options, b)
 		}
 		if err == nil {
 			err = ctx.Err()
@@ -127,7 +100,7 @@ func (l *live) pages(ctx context.Context, k liveKind, v liveVersion) (*snapshot.
 		}
 		err = meta.EachListItem(page, func(obj runtime.Object) error {
 			n++
-			if !k.unmodelled {
+			if !kinds[k.groupKind].unmodelled {
 				b.Add(obj, result.Source{})
 				return nil
 			}

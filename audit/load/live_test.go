@@ -138,6 +138,25 @@ func TestLiveFailures(t *testing.T) {
 			}
 			return pods(r)
 		}, 0, "unread Pod: cannot list pods: "},
+		"no list": {func(w http.ResponseWriter, r *http.Request, _ int) bool {
+			if pods(r) {
+				apistub.Reply(w, map[string]any{"apiVersion": "v1", "kind": "NodeList", "items": []any{}})
+			}
+			return pods(r)
+		}, 0, `unread Pod: cannot list pods: the answer is no PodList but "NodeList"; missing: the proxies`},
+		"nothing in it": {func(w http.ResponseWriter, r *http.Request, _ int) bool {
+			if pods(r) {
+				apistub.Reply(w, map[string]any{})
+			}
+			return pods(r)
+		}, 0, "unread Pod: cannot list pods: "},
+		"no list of Istio's": {func(w http.ResponseWriter, r *http.Request, _ int) bool {
+			asked := strings.HasSuffix(r.URL.Path, "/sidecars")
+			if asked {
+				apistub.Reply(w, map[string]any{"message": "hello"})
+			}
+			return asked
+		}, 3, `unread Sidecar: cannot list sidecars.networking.istio.io: the answer is no SidecarList but ""; missing: scopes`},
 		"same page again": {func(w http.ResponseWriter, r *http.Request, _ int) bool {
 			if pods(r) {
 				apistub.Reply(w, map[string]any{"apiVersion": "v1", "kind": "PodList", "metadata": map[string]any{"continue": "1"}, "items": []any{}})

@@ -8,9 +8,7 @@ import (
 	networkingv1alpha3 "istio.io/client-go/pkg/apis/networking/v1alpha3"
 	networkingv1beta1 "istio.io/client-go/pkg/apis/networking/v1beta1"
 	securityv1 "istio.io/client-go/pkg/apis/security/v1"
-	securityv1beta1 "istio.io/client-go/pkg/apis/security/v1beta1"
 	telemetryv1 "istio.io/client-go/pkg/apis/telemetry/v1"
-	telemetryv1alpha1 "istio.io/client-go/pkg/apis/telemetry/v1alpha1"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -94,45 +92,17 @@ func (b *Builder) addNetworking(obj runtime.Object, src result.Source) bool {
 	switch o := obj.(type) {
 	case *networkingv1.ServiceEntry:
 		b.addServiceEntry(&o.ObjectMeta, &o.Spec, &o.Status, src)
-	case *networkingv1beta1.ServiceEntry:
-		b.addServiceEntry(&o.ObjectMeta, &o.Spec, &o.Status, src)
-	case *networkingv1alpha3.ServiceEntry:
-		b.addServiceEntry(&o.ObjectMeta, &o.Spec, &o.Status, src)
 	case *networkingv1.WorkloadEntry:
-		b.addWorkloadEntry(&o.ObjectMeta, &o.Spec, &o.Status, src)
-	case *networkingv1beta1.WorkloadEntry:
-		b.addWorkloadEntry(&o.ObjectMeta, &o.Spec, &o.Status, src)
-	case *networkingv1alpha3.WorkloadEntry:
 		b.addWorkloadEntry(&o.ObjectMeta, &o.Spec, &o.Status, src)
 	case *networkingv1.WorkloadGroup:
 		addConfig(b, &s.WorkloadGroups, "WorkloadGroup", &o.ObjectMeta, &o.Spec, src)
-	case *networkingv1beta1.WorkloadGroup:
-		addConfig(b, &s.WorkloadGroups, "WorkloadGroup", &o.ObjectMeta, &o.Spec, src)
-	case *networkingv1alpha3.WorkloadGroup:
-		addConfig(b, &s.WorkloadGroups, "WorkloadGroup", &o.ObjectMeta, &o.Spec, src)
 	case *networkingv1.DestinationRule:
-		addConfig(b, &s.DestinationRules, "DestinationRule", &o.ObjectMeta, &o.Spec, src)
-	case *networkingv1beta1.DestinationRule:
-		addConfig(b, &s.DestinationRules, "DestinationRule", &o.ObjectMeta, &o.Spec, src)
-	case *networkingv1alpha3.DestinationRule:
 		addConfig(b, &s.DestinationRules, "DestinationRule", &o.ObjectMeta, &o.Spec, src)
 	case *networkingv1.VirtualService:
 		addConfig(b, &s.VirtualServices, "VirtualService", &o.ObjectMeta, &o.Spec, src)
-	case *networkingv1beta1.VirtualService:
-		addConfig(b, &s.VirtualServices, "VirtualService", &o.ObjectMeta, &o.Spec, src)
-	case *networkingv1alpha3.VirtualService:
-		addConfig(b, &s.VirtualServices, "VirtualService", &o.ObjectMeta, &o.Spec, src)
 	case *networkingv1.Gateway:
 		addConfig(b, &s.Gateways, "Gateway", &o.ObjectMeta, &o.Spec, src)
-	case *networkingv1beta1.Gateway:
-		addConfig(b, &s.Gateways, "Gateway", &o.ObjectMeta, &o.Spec, src)
-	case *networkingv1alpha3.Gateway:
-		addConfig(b, &s.Gateways, "Gateway", &o.ObjectMeta, &o.Spec, src)
 	case *networkingv1.Sidecar:
-		addConfig(b, &s.Sidecars, "Sidecar", &o.ObjectMeta, &o.Spec, src)
-	case *networkingv1beta1.Sidecar:
-		addConfig(b, &s.Sidecars, "Sidecar", &o.ObjectMeta, &o.Spec, src)
-	case *networkingv1alpha3.Sidecar:
 		addConfig(b, &s.Sidecars, "Sidecar", &o.ObjectMeta, &o.Spec, src)
 	default:
 		return false
@@ -149,19 +119,11 @@ func (b *Builder) addPolicy(obj runtime.Object, src result.Source) bool {
 		addConfig(b, &s.ProxyConfigs, "ProxyConfig", &o.ObjectMeta, &o.Spec, src)
 	case *securityv1.PeerAuthentication:
 		addConfig(b, &s.PeerAuthentications, "PeerAuthentication", &o.ObjectMeta, &o.Spec, src)
-	case *securityv1beta1.PeerAuthentication:
-		addConfig(b, &s.PeerAuthentications, "PeerAuthentication", &o.ObjectMeta, &o.Spec, src)
 	case *securityv1.RequestAuthentication:
-		addConfig(b, &s.RequestAuthentications, "RequestAuthentication", &o.ObjectMeta, &o.Spec, src)
-	case *securityv1beta1.RequestAuthentication:
 		addConfig(b, &s.RequestAuthentications, "RequestAuthentication", &o.ObjectMeta, &o.Spec, src)
 	case *securityv1.AuthorizationPolicy:
 		addConfig(b, &s.AuthorizationPolicies, "AuthorizationPolicy", &o.ObjectMeta, &o.Spec, src)
-	case *securityv1beta1.AuthorizationPolicy:
-		addConfig(b, &s.AuthorizationPolicies, "AuthorizationPolicy", &o.ObjectMeta, &o.Spec, src)
 	case *telemetryv1.Telemetry:
-		addConfig(b, &s.Telemetries, "Telemetry", &o.ObjectMeta, &o.Spec, src)
-	case *telemetryv1alpha1.Telemetry:
 		addConfig(b, &s.Telemetries, "Telemetry", &o.ObjectMeta, &o.Spec, src)
 	case *extensionsv1alpha1.WasmPlugin:
 		b.addWasmPlugin(o, src)

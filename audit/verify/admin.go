@@ -15,7 +15,6 @@ import (
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/httpstream"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/portforward"
@@ -41,16 +40,23 @@ var questions = []question{
 // server: by port-forward, or where that is not allowed by exec.
 type Admin struct {
 	config *rest.Config
-	kube   kubernetes.Interface
+	client rest.Interface
 }
 
 // NewAdmin makes the clients.
 func NewAdmin(config *rest.Config) (*Admin, error) {
-	kube, err := kubernetes.NewForConfig(config)
+	core := rest.CopyConfig(config)
+	core.APIPath, core.GroupVersion, core.NegotiatedSerializer = "/api", &corev1.SchemeGroupVersion, scheme.Codecs.WithoutConversion()
+	client, err := rest.RESTClientFor(core)
 	if err != nil {
 		return nil, fmt.Errorf("client for Kubernetes: %w", err)
 	}
-	return &Admin{config: config, kube: kube}, nil
+	return &Admin{config: config, client: client}, nil
+}
+
+// pod begins a request to a subresource of a pod.
+func (a *Admin) pod(namespace, name, subresource string) *rest.Request {
+	return a.client.Post().Resource("pods").Namespace(namespace).Name(name).SubResource(subresource)
 }
 
 // Read returns what the Envoy of a pod has. The error tells why neither way worked.
@@ -157,7 +163,7 @@ func (l *lastError) WithName(string) logr.LogSink   { return l }
 
 // dialer opens the connection by WebSocket, or by SPDY with older API servers.
 func (a *Admin) dialer(namespace, pod string) (httpstream.Dialer, error) {
-	url := a.kube.CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name(pod).SubResource("portforward").URL()
+	url := a.pod(namespace, pod, "portforward").URL()
 	transport, upgrader, err := spdy.RoundTripperFor(a.config)
 	if err != nil {
 		return nil, err
@@ -198,8 +204,7 @@ func get(ctx context.Context, url string) ([]byte, error) {
 func (a *Admin) exec(ctx context.Context, namespace, pod string) (*Actual, error) {
 	return ask(fmt.Sprintf("Envoy of %s/%s by exec", namespace, pod), func(query string) ([]byte, error) {
 		options := &corev1.PodExecOptions{Container: "istio-proxy", Command: []string{"pilot-agent", "request", "GET", query}, Stdout: true, Stderr: true}
-		url := a.kube.CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name(pod).SubResource("exec").
-			VersionedParams(options, scheme.ParameterCodec).URL()
+		url := a.pod(namespace, pod, "exec").VersionedParams(options, scheme.ParameterCodec).URL()
 		old, err := remotecommand.NewSPDYExecutor(a.config, http.MethodPost, url)
 		if err != nil {
 			return nil, err
