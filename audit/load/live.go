@@ -54,10 +54,10 @@ func Live(ctx context.Context, o LiveOptions) (*snapshot.Snapshot, error) {
 			*o.Stats = l.meter.stats(func(f flow) (level, schema string) { return l.flowNames(ctx, f) })
 		}()
 	}
-	if err := l.discover(ctx); errors.Is(ctx.Err(), context.Canceled) {
+	if err := within(ctx, l.discover); errors.Is(ctx.Err(), context.Canceled) {
 		return nil, cancelled(ctx)
 	} else if err != nil {
-		return nil, fmt.Errorf("cannot reach the cluster at %s: %s", o.Config.Host, l.reason(ctx, "", err))
+		return nil, fmt.Errorf("cannot reach the cluster at %s: %s%s", o.Config.Host, l.reason(ctx, "", err), waiting(ctx, o.Config))
 	}
 	group := errgroup.Group{}
 	group.SetLimit(parallelLists)
@@ -77,6 +77,27 @@ func Live(ctx context.Context, o LiveOptions) (*snapshot.Snapshot, error) {
 		return nil, cancelled(ctx)
 	}
 	return l.builder.Build(), nil
+}
+
+// within runs the first request, but gives up when ctx ends: the kubeconfig's
+// credential plugin, which knows no deadline, may be waiting for somebody to log in.
+func within(ctx context.Context, first func(context.Context) error) error {
+	done := make(chan error, 1)
+	go func() { done <- first(ctx) }()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// waiting says what else than the API server may have taken all the time.
+func waiting(ctx context.Context, config *rest.Config) string {
+	if ctx.Err() == nil || config.ExecProvider == nil {
+		return ""
+	}
+	return fmt.Sprintf(" (the kubeconfig's credential plugin %q may be waiting for a login)", config.ExecProvider.Command)
 }
 
 func cancelled(ctx context.Context) error { return fmt.Errorf("reading the cluster: %w", ctx.Err()) }

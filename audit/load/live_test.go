@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"github.com/mesh-audit/mesh-audit/audit/load"
 	"github.com/mesh-audit/mesh-audit/audit/result"
@@ -297,6 +298,20 @@ func TestLiveUnreachable(t *testing.T) {
 	server.Close()
 	_, err := load.Live(t.Context(), load.LiveOptions{Config: &rest.Config{Host: server.URL}})
 	if err == nil || !strings.Contains(err.Error(), "cannot reach the cluster at "+server.URL) {
+		t.Errorf("%v", err)
+	}
+}
+
+// A credential plugin that waits for ever does not outlast the deadline.
+func TestLiveCredentials(t *testing.T) {
+	_, config := apistub.New(t, liveText(t))
+	config.ExecProvider = &clientcmdapi.ExecConfig{
+		Command: "sleep", Args: []string{"2"}, APIVersion: "client.authentication.k8s.io/v1", InteractiveMode: clientcmdapi.NeverExecInteractiveMode,
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	_, err := load.Live(ctx, load.LiveOptions{Config: config})
+	if err == nil || !strings.HasSuffix(err.Error(), `: the deadline passed (the kubeconfig's credential plugin "sleep" may be waiting for a login)`) {
 		t.Errorf("%v", err)
 	}
 }
