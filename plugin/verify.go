@@ -283,6 +283,8 @@ func (o *verifyOptions) fromDumps(g *global, a *result.Audit, proxies []*result.
 			return nil, nil, usageError("%s does not tell whose it is: name one POD", name)
 		case p == nil || !slices.Contains(proxies, p):
 			return nil, nil, usageError("%s is the dump of %s/%s, which is not among the proxies that were asked for or not in the mesh", name, namespace, pod)
+		case found[p] != nil:
+			return nil, nil, usageError("%s is another dump of %s/%s: give one of each proxy", name, namespace, pod)
 		}
 		found[p] = actual
 		chosen = append(chosen, p)
