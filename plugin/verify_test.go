@@ -1,6 +1,7 @@
 package plugin_test
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"net"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf16"
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc"
@@ -58,6 +60,7 @@ func TestVerifyDumps(t *testing.T) {
 	}{
 		"whole":               {configs(all), plugin.ExitOK, []string{"1 proxy: 1 equal, 0 differ", " equal  "}},
 		"from PowerShell":     {"\ufeff" + configs(all), plugin.ExitOK, []string{"1 proxy: 1 equal, 0 differ"}},
+		"from PowerShell 5":   {utf16LE("\ufeff" + configs(all)), plugin.ExitOK, []string{"1 proxy: 1 equal, 0 differ"}},
 		"no endpoints":        {configs(func(kind string, _ entry) bool { return kind != "EndpointsConfigDump" }), plugin.ExitOK, []string{"1 equal (1 only in part)", "equal in part", "eds not compared: the dump has no endpoints"}},
 		"clusters only":       {configs(func(kind string, _ entry) bool { return kind == "ClustersConfigDump" }), plugin.ExitOK, []string{"1 equal (1 only in part)", "lds, rds not compared: not in what was read"}},
 		"nothing":             {`{"configs":[]}`, plugin.ExitUnread, []string{"1 proxy: 0 equal, 0 differ, 1 not read", "tells of no listeners, routes, clusters or endpoints"}},
@@ -111,4 +114,13 @@ func TestVerifySilentIstiod(t *testing.T) {
 	if status != plugin.ExitUnread || !strings.Contains(out, "no answer for cds") || strings.Count(out, "not asked any more") != 1 {
 		t.Errorf("exit status %d\n%s%s", status, out, errs)
 	}
+}
+
+// utf16LE is a text as PowerShell 5 writes it.
+func utf16LE(text string) string {
+	var out []byte
+	for _, unit := range utf16.Encode([]rune(text)) {
+		out = binary.LittleEndian.AppendUint16(out, unit)
+	}
+	return string(out)
 }

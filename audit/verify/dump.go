@@ -1,13 +1,15 @@
 package verify
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 
 	adminv3 "github.com/envoyproxy/go-control-plane/envoy/admin/v3"
+	"golang.org/x/text/encoding"
+	"golang.org/x/text/encoding/unicode"
+	"golang.org/x/text/transform"
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -39,7 +41,11 @@ func (d *Dump) Add(text []byte) error {
 	var answer struct {
 		Configs []json.RawMessage `json:"configs"`
 	}
-	if err := json.Unmarshal(bytes.TrimPrefix(text, byteOrderMark), &answer); err != nil {
+	text, _, err := transform.Bytes(unicode.BOMOverride(encoding.Nop.NewDecoder()), text) // PowerShell writes UTF-16, or UTF-8 with a mark
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(text, &answer); err != nil {
 		return fmt.Errorf("no JSON of a config dump: %w", err)
 	}
 	if answer.Configs == nil && !d.parts {
@@ -52,9 +58,6 @@ func (d *Dump) Add(text []byte) error {
 	}
 	return nil
 }
-
-// byteOrderMark begins what PowerShell writes as UTF-8.
-var byteOrderMark = []byte("\xef\xbb\xbf")
 
 // addConfig reads one entry by its @type. What is not compared is not decoded.
 func (d *Dump) addConfig(text json.RawMessage) error {
