@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/metadata"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
 // completeScript is what kubectl runs to complete a plugin's arguments: an
@@ -137,11 +140,31 @@ const (
 	completionTimeout = 3 * time.Second
 )
 
-// registerCompletions completes the values of flags that name cluster objects.
+// registerCompletions completes the values of flags that name cluster objects or
+// entries of the kubeconfig.
 func registerCompletions(root *cobra.Command, g *global) {
-	_ = root.RegisterFlagCompletionFunc("namespace", func(cmd *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
+	namespaces := func(cmd *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		return g.complete(cmd, prefix, "", "namespaces", metav1.ListOptions{})
-	})
+	}
+	_ = root.RegisterFlagCompletionFunc("namespace", namespaces)
+	for _, cmd := range root.Commands() {
+		if cmd.Flags().Lookup("only-namespace") != nil {
+			_ = cmd.RegisterFlagCompletionFunc("only-namespace", namespaces)
+		}
+	}
+	for flag, names := range map[string]func(clientcmdapi.Config) []string{
+		"context": func(c clientcmdapi.Config) []string { return slices.Sorted(maps.Keys(c.Contexts)) },
+		"cluster": func(c clientcmdapi.Config) []string { return slices.Sorted(maps.Keys(c.Clusters)) },
+		"user":    func(c clientcmdapi.Config) []string { return slices.Sorted(maps.Keys(c.AuthInfos)) },
+	} {
+		_ = root.RegisterFlagCompletionFunc(flag, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			config, err := g.config.ToRawKubeConfigLoader().RawConfig()
+			if err != nil {
+				return nil, cobra.ShellCompDirectiveNoFileComp
+			}
+			return names(config), cobra.ShellCompDirectiveNoFileComp
+		})
+	}
 }
 
 // completePods completes the name of a pod that has a proxy.

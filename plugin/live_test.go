@@ -148,14 +148,22 @@ func TestLivePartial(t *testing.T) {
 	}
 }
 
-// TestLiveCompletion: pods and namespaces complete from the cluster.
+// TestLiveCompletion: pods and namespaces complete from the cluster, contexts from
+// the kubeconfig.
 func TestLiveCompletion(t *testing.T) {
 	_, pods, _, _ := onCluster(t, nil, "__complete", "scope", "-n", "shop", "cart")
 	if !strings.HasPrefix(pods, "cart-v1-") || strings.Contains(pods, "web-v1-") {
 		t.Errorf("pods:\n%s", pods)
 	}
-	_, namespaces, _, _ := onCluster(t, nil, "__complete", "scope", "-n", "")
-	if !strings.Contains(namespaces, "billing\n") || !strings.Contains(namespaces, "shop\n") {
-		t.Errorf("namespaces:\n%s", namespaces)
+	for _, flag := range []string{"-n", "--only-namespace"} {
+		_, namespaces, _, _ := onCluster(t, nil, "__complete", "scope", flag, "")
+		if !strings.Contains(namespaces, "billing\n") || !strings.Contains(namespaces, "shop\n") {
+			t.Errorf("%s: namespaces:\n%s", flag, namespaces)
+		}
+	}
+	for _, flag := range []string{"--context", "--cluster"} {
+		if _, names, _, _ := onCluster(t, nil, "__complete", "diff", flag, ""); !strings.HasPrefix(names, "c\n:4") {
+			t.Errorf("%s: %s", flag, names)
+		}
 	}
 }
