@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/flowcontrol"
 
@@ -107,7 +106,6 @@ type live struct {
 	options   LiveOptions
 	client    rest.Interface // for any group and version
 	discovery *discovery.DiscoveryClient
-	metadata  metadata.Interface
 	served    map[schema.GroupVersionResource]bool
 	failed    map[schema.GroupVersion]error // groups whose discovery failed
 	blind     bool                          // discovery is not allowed: every version is tried
@@ -136,7 +134,7 @@ func newLive(o LiveOptions) (*live, error) {
 	if o.UserAgent != "" {
 		config.UserAgent = o.UserAgent
 	}
-	l := &live{options: o, builder: snapshot.NewBuilder(), meter: newMeter(o.MaxAnswer)}
+	l := &live{options: o, builder: snapshot.NewBuilder(), meter: newMeter(o.Config.Host, o.MaxAnswer)}
 	config.Wrap(l.meter.wrap)
 	if err := l.connect(config); err != nil {
 		return nil, fmt.Errorf("client for the API server: %w", err)
@@ -154,9 +152,7 @@ func (l *live) connect(config *rest.Config) error {
 	if l.discovery, err = discovery.NewDiscoveryClientForConfigAndClient(config, client); err != nil {
 		return err
 	}
-	if l.metadata, err = metadata.NewForConfigAndClient(config, client); err != nil {
-		return err
-	}
+	config.GroupVersion = &schema.GroupVersion{} // each request has its own
 	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
 	config.ContentType = runtime.ContentTypeProtobuf
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON

@@ -19,23 +19,31 @@ import (
 // read lists a kind at the first version that the server has. The kind is in
 // the snapshot whole, or there is a gap.
 func (l *live) read(ctx context.Context, k liveKind) {
+	asked := l.mayServeOf(k)
 	var err error
-	for _, gvr := range l.mayServeOf(k) {
+	for _, gvr := range asked {
 		err = l.readVersion(ctx, k, gvr)
 		if !apierrors.IsNotFound(err) {
 			break
 		}
 	}
-	switch {
-	case err == nil && len(l.mayServeOf(k)) > 0, kinds[k.groupKind].unmodelled && (err == nil || apierrors.IsNotFound(err)):
-	case (err == nil || apierrors.IsNotFound(err)) && !k.builtin():
+	if absent := len(asked) == 0 || apierrors.IsNotFound(err) && !l.served[asked[len(asked)-1]]; absent {
+		l.absent(k)
+	} else if err != nil {
+		l.gap(result.Unread, result.Ref{Kind: k.Kind}, "cannot list %s: %s; missing: %s", k.resourceName(), l.reason(ctx, k.resourceName(), err), k.facts)
+	}
+}
+
+// absent tells that the API server does not have a kind. Those that are not
+// modelled need not be there.
+func (l *live) absent(k liveKind) {
+	switch kind := kinds[k.groupKind]; {
+	case kind.unmodelled:
+	case kind.spec != nil:
 		l.gap(result.Assumed, result.Ref{Kind: k.Kind},
 			"%s is not installed in the cluster: taken as none; missing: %s", kindName(k.groupKind), k.facts)
-	default:
-		if err == nil {
-			err = errors.New("the API server does not have it")
-		}
-		l.gap(result.Unread, result.Ref{Kind: k.Kind}, "cannot list %s: %s; missing: %s", k.resourceName(), l.reason(ctx, k.resourceName(), err), k.facts)
+	default: // every Kubernetes has it
+		l.gap(result.Unread, result.Ref{Kind: k.Kind}, "cannot list %s: the API server does not have it; missing: %s", k.resourceName(), k.facts)
 	}
 }
 
@@ -47,12 +55,15 @@ func (l *live) mayServeOf(k liveKind) (list []schema.GroupVersionResource) {
 			list = append(list, gvr)
 		}
 	}
-	return list
-}
-
-// builtin: every Kubernetes has the kind, so that its absence is a failure.
-func (k *liveKind) builtin() bool {
-	return !strings.HasSuffix(k.Group, ".io") || k.Group == "discovery.k8s.io"
+	if len(list) > 0 || !kinds[k.groupKind].unmodelled {
+		return list
+	}
+	for gvr := range l.served { // metadata are the same at any version
+		if gvr.Group == k.Group && gvr.Resource == k.resource {
+			return append(list, gvr)
+		}
+	}
+	return nil
 }
 
 func (k *liveKind) resourceName() string { return liveResource(k.resource, k.Group) }
@@ -82,6 +93,7 @@ func (l *live) readVersion(ctx context.Context, k liveKind, gvr schema.GroupVers
 func (l *live) pages(ctx context.Context, k liveKind, gvr schema.GroupVersionResource) (*snapshot.Builder, error) {
 	b := snapshot.NewBuilder()
 	options := metav1.ListOptions{Limit: l.options.PageSize}
+	seen := map[string]bool{} // continue tokens
 	for n := 0; ; {
 		page, err := l.page(ctx, k, gvr, options, b)
 		if broken(ctx, err) {
@@ -89,6 +101,9 @@ func (l *live) pages(ctx context.Context, k liveKind, gvr schema.GroupVersionRes
 		}
 		if err == nil {
 			err = ctx.Err()
+		}
+		if apierrors.IsNotFound(err) && n > 0 {
+			err = errors.New("it is gone, after a part of it: " + oneLine(err))
 		}
 		if err != nil {
 			return nil, err
@@ -100,25 +115,21 @@ func (l *live) pages(ctx context.Context, k liveKind, gvr schema.GroupVersionRes
 		}
 		err = meta.EachListItem(page, func(obj runtime.Object) error {
 			n++
-			if !kinds[k.groupKind].unmodelled {
-				b.Add(obj, result.Source{})
-				return nil
-			}
-			return addMetadata(b, k, obj)
+			return k.accept(b, obj)
 		})
 		if err != nil {
 			return nil, err
 		}
 		l.meter.page(k.resourceName(), n-before)
 		l.progress(k.resource, n)
-		token := list.GetContinue()
-		switch token {
-		case "":
+		options.Continue = list.GetContinue()
+		if options.Continue == "" {
 			return b, nil
-		case options.Continue:
+		}
+		if seen[options.Continue] {
 			return nil, errors.New("the API server gives the same page again")
 		}
-		options.Continue = token
+		seen[options.Continue] = true
 		options.Limit = l.nextPage(list)
 	}
 }
@@ -131,18 +142,6 @@ func (l *live) nextPage(list metav1.ListInterface) int64 {
 		return *left
 	}
 	return size
-}
-
-func addMetadata(b *snapshot.Builder, k liveKind, obj runtime.Object) error {
-	m, err := meta.Accessor(obj)
-	if err != nil {
-		return err
-	}
-	b.AddUnmodelled(snapshot.Meta{
-		Kind: kindName(k.groupKind), Namespace: m.GetNamespace(), Name: m.GetName(),
-		Labels: m.GetLabels(), Annotations: m.GetAnnotations(), Created: seconds(m.GetCreationTimestamp()),
-	})
-	return nil
 }
 
 // broken reports whether a page did not come whole, for a reason that may have

@@ -6,6 +6,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -34,7 +35,8 @@ type flow struct{ level, schema string }
 // meter stands between the clients and the API server. It counts what is asked
 // for, and bounds what one answer may weigh.
 type meter struct {
-	most  int64 // bytes of one answer
+	root  string // path of the API server's address, of one behind a proxy
+	most  int64  // bytes of one answer
 	begun time.Time
 
 	mu       sync.Mutex
@@ -45,9 +47,13 @@ type meter struct {
 	last     map[string]flow // by resource: what rejected it last
 }
 
-func newMeter(most int64) *meter {
+func newMeter(host string, most int64) *meter {
+	root := ""
+	if address, err := url.Parse(host); err == nil {
+		root = strings.TrimSuffix(address.Path, "/")
+	}
 	return &meter{
-		most: most, begun: time.Now(), kinds: map[string]*result.APIKind{}, seen: map[string]bool{},
+		root: root, most: most, begun: time.Now(), kinds: map[string]*result.APIKind{}, seen: map[string]bool{},
 		served: map[flow]int{}, rejected: map[flow]int{}, last: map[string]flow{},
 	}
 }
@@ -65,7 +71,7 @@ type metered struct {
 
 // RoundTrip implements http.RoundTripper.
 func (m *metered) RoundTrip(r *http.Request) (*http.Response, error) {
-	resource := resourceOf(r.URL.Path)
+	resource := resourceOf(strings.TrimPrefix(r.URL.Path, m.root))
 	m.ask(resource, r.URL.String())
 	response, err := m.next.RoundTrip(r)
 	if err != nil {

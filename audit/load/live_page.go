@@ -3,18 +3,28 @@ package load
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/mesh-audit/mesh-audit/audit/result"
 	"github.com/mesh-audit/mesh-audit/audit/snapshot"
 )
+
+// metadataOnly asks for the metadata of objects, where the API server can leave out
+// the rest.
+const metadataOnly = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1," + runtime.ContentTypeJSON
+
+var metadataList = metav1.SchemeGroupVersion.WithKind("PartialObjectMetadataList")
 
 // page gets a page of a list. Objects that have to be left out become gaps of b.
 func (l *live) page(ctx context.Context, k liveKind, gvr schema.GroupVersionResource, o metav1.ListOptions, b *snapshot.Builder) (runtime.Object, error) {
@@ -22,13 +32,14 @@ func (l *live) page(ctx context.Context, k liveKind, gvr schema.GroupVersionReso
 	if kind.cluster {
 		namespace = ""
 	}
-	if kind.unmodelled {
-		return l.metadata.Resource(gvr).Namespace(namespace).List(ctx, o)
-	}
 	request := l.request(gvr).NamespaceIfScoped(namespace, namespace != "").
 		SpecificallyVersionedParams(&o, metav1.ParameterCodec, schema.GroupVersion{Version: "v1"})
-	if kind.spec != nil {
-		return istioPage(ctx, request, k, kind.versions[gvr.Version], b)
+	want := gvr.GroupVersion().WithKind(k.Kind + "List")
+	switch {
+	case kind.unmodelled:
+		return k.itemByItem(ctx, request.SetHeader("Accept", metadataOnly), want, decodePartial, b)
+	case kind.spec != nil:
+		return k.itemByItem(ctx, request.SetHeader("Accept", runtime.ContentTypeJSON), want, kind.decodeStored(gvr.Version), b)
 	}
 	list, err := request.Do(ctx).Get()
 	if err != nil {
@@ -38,49 +49,153 @@ func (l *live) page(ctx context.Context, k liveKind, gvr schema.GroupVersionReso
 	if err != nil {
 		return nil, err
 	}
-	return list, k.isList(is[0].Kind)
+	return list, sameList(is[0], want)
 }
 
-// isList returns an error if an answer is of another kind than a list of k's objects.
-func (k *liveKind) isList(kind string) error {
-	if kind != k.Kind+"List" {
-		return fmt.Errorf("the answer is no %sList but %q", k.Kind, kind)
+// sameList returns an error if an answer is of another kind than was asked for.
+func sameList(is, want schema.GroupVersionKind) error {
+	if is != want {
+		return fmt.Errorf("the answer is no %s of %s but %q of %q", want.Kind, want.GroupVersion(), is.Kind, is.GroupVersion())
 	}
 	return nil
 }
 
-// istioPage decodes the objects of a page one by one: one that cannot be decoded,
+// itemByItem decodes the objects of a page one by one: one that cannot be decoded,
 // with a value of a newer Istio or one that no schema keeps out, is left out alone.
-func istioPage(ctx context.Context, request *rest.Request, k liveKind, make func() runtime.Object, b *snapshot.Builder) (runtime.Object, error) {
-	text, err := request.SetHeader("Accept", runtime.ContentTypeJSON).Do(ctx).Raw()
+func (k *liveKind) itemByItem(ctx context.Context, request *rest.Request, want schema.GroupVersionKind, decode func([]byte) (runtime.Object, error), b *snapshot.Builder) (runtime.Object, error) {
+	answer := request.Do(ctx)
+	if err := answer.Error(); err != nil { // unlike that of Raw, with what the API server says
+		return nil, err
+	}
+	text, err := answer.Raw()
 	if err != nil {
 		return nil, err
 	}
 	var page struct {
-		Kind     string            `json:"kind"`
-		Metadata metav1.ListMeta   `json:"metadata"`
-		Items    []json.RawMessage `json:"items"`
+		metav1.TypeMeta `json:",inline"`
+		Metadata        metav1.ListMeta   `json:"metadata"`
+		Items           []json.RawMessage `json:"items"`
 	}
 	if err := json.Unmarshal(text, &page); err != nil {
 		return nil, err
 	}
-	if err := k.isList(page.Kind); err != nil {
-		return nil, err
+	if is := page.GroupVersionKind(); !kinds[k.groupKind].unmodelled || is != metadataList {
+		if err := sameList(is, want); err != nil {
+			return nil, err
+		}
 	}
 	list := &metav1.List{ListMeta: page.Metadata}
 	for _, item := range page.Items {
-		obj := make()
-		err := json.Unmarshal(item, obj)
+		obj, err := decode(item)
 		if err == nil {
 			list.Items = append(list.Items, runtime.RawExtension{Object: obj})
 			continue
 		}
 		var about metav1.PartialObjectMetadata
 		_ = json.Unmarshal(item, &about) // as far as it can be read
-		b.Gap(liveGap(result.Unread, result.Ref{Kind: k.Kind, Namespace: about.Namespace, Name: about.Name},
-			"cannot read it, as if it were not there: %s", oneLine(err)))
+		k.leaveOut(b, &about, err)
 	}
 	return list, nil
+}
+
+func decodePartial(text []byte) (runtime.Object, error) {
+	obj := &metav1.PartialObjectMetadata{}
+	return obj, json.Unmarshal(text, obj)
+}
+
+// decodeStored decodes one of Istio's objects as istiod decodes what is stored
+// (Istio pilot/pkg/config/kube/crdclient). A status that is not read, or cannot be,
+// is none.
+func (k kind) decodeStored(version string) func([]byte) (runtime.Object, error) {
+	return func(text []byte) (runtime.Object, error) {
+		if nestedDeeper(text, maxDepth) {
+			return nil, fmt.Errorf("nested more than %d deep", maxDepth)
+		}
+		var stored struct {
+			metav1.PartialObjectMetadata `json:",inline"`
+			Spec, Status                 json.RawMessage
+		}
+		if err := json.Unmarshal(text, &stored); err != nil {
+			return nil, err
+		}
+		obj := k.versions[version]()
+		obj.GetObjectKind().SetGroupVersionKind(stored.GroupVersionKind())
+		*obj.(metav1.ObjectMetaAccessor).GetObjectMeta().(*metav1.ObjectMeta) = stored.ObjectMeta
+		if len(stored.Spec) > 0 && string(stored.Spec) != "null" {
+			if err := json.Unmarshal(stored.Spec, k.spec(obj)); err != nil {
+				return nil, fmt.Errorf("spec: %w", err)
+			}
+		}
+		if k.status != nil && len(stored.Status) > 0 {
+			if status := k.status(obj); json.Unmarshal(stored.Status, status) != nil {
+				proto.Reset(status)
+			}
+		}
+		return obj, nil
+	}
+}
+
+// nestedDeeper reports whether lists and objects of a JSON text stand in each other
+// more than so many times. Decoding takes the time of the square of the depth.
+func nestedDeeper(text []byte, most int) bool {
+	depth, quoted := 0, false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			if depth++; depth > most {
+				return true
+			}
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	return false
+}
+
+// leaveOut names an object that is not read.
+func (k *liveKind) leaveOut(b *snapshot.Builder, about metav1.Object, err error) {
+	b.Gap(liveGap(result.Unread, result.Ref{Kind: k.Kind, Namespace: about.GetNamespace(), Name: about.GetName()},
+		"cannot read it, as if it were not there: %s", oneLine(err)))
+}
+
+// isObject returns an error if an object of a list cannot be one of the kind.
+func (k *liveKind) isObject(obj runtime.Object, m metav1.Object) error {
+	is := obj.GetObjectKind().GroupVersionKind().Kind
+	switch {
+	case is != "" && is != k.Kind && is != "PartialObjectMetadata":
+		return fmt.Errorf("it stands in a list of %s but is a %s", k.Kind, is)
+	case m.GetName() == "":
+		return errors.New("it has no name")
+	case m.GetNamespace() == "" && !kinds[k.groupKind].cluster:
+		return errors.New("it has no namespace")
+	}
+	return nil
+}
+
+// accept adds an object of a list to b, or names it where it cannot be one of the kind.
+func (k *liveKind) accept(b *snapshot.Builder, obj runtime.Object) error {
+	m, err := meta.Accessor(obj)
+	if err != nil {
+		return err
+	}
+	if err := k.isObject(obj, m); err != nil {
+		k.leaveOut(b, m, err)
+		return nil
+	}
+	if !kinds[k.groupKind].unmodelled {
+		b.Add(obj, result.Source{})
+		return nil
+	}
+	b.AddUnmodelled(snapshot.Meta{
+		Kind: kindName(k.groupKind), Namespace: m.GetNamespace(), Name: m.GetName(),
+		Labels: m.GetLabels(), Annotations: m.GetAnnotations(), Created: seconds(m.GetCreationTimestamp()),
+	})
+	return nil
 }
 
 // get gets an object of Kubernetes' core group; namespace is empty for cluster-scoped kinds.

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -144,7 +145,7 @@ func TestLiveFailures(t *testing.T) {
 				apistub.Reply(w, map[string]any{"apiVersion": "v1", "kind": "NodeList", "items": []any{}})
 			}
 			return pods(r)
-		}, 0, `unread Pod: cannot list pods: the answer is no PodList but "NodeList"; missing: the proxies`},
+		}, 0, `unread Pod: cannot list pods: the answer is no PodList of v1 but "NodeList" of "v1"; missing: the proxies`},
 		"nothing in it": {func(w http.ResponseWriter, r *http.Request, _ int) bool {
 			if pods(r) {
 				apistub.Reply(w, map[string]any{})
@@ -157,7 +158,13 @@ func TestLiveFailures(t *testing.T) {
 				apistub.Reply(w, map[string]any{"message": "hello"})
 			}
 			return asked
-		}, 3, `unread Sidecar: cannot list sidecars.networking.istio.io: the answer is no SidecarList but ""; missing: scopes`},
+		}, 3, `unread Sidecar: cannot list sidecars.networking.istio.io: the answer is no SidecarList of networking.istio.io/v1 but "" of ""; missing: scopes`},
+		"same two pages again": {func(w http.ResponseWriter, r *http.Request, after int) bool {
+			if pods(r) {
+				apistub.Reply(w, map[string]any{"apiVersion": "v1", "kind": "PodList", "metadata": map[string]any{"continue": strconv.Itoa(1 + after%2)}, "items": []any{}})
+			}
+			return pods(r)
+		}, 0, "unread Pod: cannot list pods: the API server gives the same page again"},
 		"same page again": {func(w http.ResponseWriter, r *http.Request, _ int) bool {
 			if pods(r) {
 				apistub.Reply(w, map[string]any{"apiVersion": "v1", "kind": "PodList", "metadata": map[string]any{"continue": "1"}, "items": []any{}})
@@ -176,7 +183,7 @@ func TestLiveFailures(t *testing.T) {
 		}, 0, "unread Pod: cannot list pods: too old"},
 		"kind gone": {func(w http.ResponseWriter, r *http.Request, _ int) bool {
 			return strings.HasSuffix(r.URL.Path, "/sidecars") && apistub.Refuse(w, 404, metav1.StatusReasonNotFound, "no such thing")
-		}, 3, "assumed Sidecar: Sidecar.networking.istio.io is not installed in the cluster: taken as none; missing: scopes"},
+		}, 3, "unread Sidecar: cannot list sidecars.networking.istio.io: no such thing; missing: scopes"},
 		"mesh config forbidden": {func(w http.ResponseWriter, r *http.Request, _ int) bool {
 			return strings.HasSuffix(r.URL.Path, "/configmaps/istio") && apistub.Refuse(w, 403, metav1.StatusReasonForbidden, "no")
 		}, 3, "unread ConfigMap: cannot get ConfigMap istio-system/istio: forbidden: no; missing: mesh config"},
@@ -201,6 +208,99 @@ func TestLiveFailures(t *testing.T) {
 				t.Errorf("%d services, want the 2 that nothing is wrong with", len(s.Services))
 			}
 		})
+	}
+}
+
+// TestLiveAnswers: what an answer for one kind does to the audit. It has what the
+// file has, less one object or one kind that is named.
+func TestLiveAnswers(t *testing.T) {
+	sidecar := func(more string) string {
+		return `{"apiVersion": "networking.istio.io/v1", "kind": "Sidecar", "metadata": {"name": "mine", "namespace": "shop"}` + more + `}`
+	}
+	list := func(apiVersion, kind, items string) string {
+		return `{"apiVersion": "` + apiVersion + `", "kind": "` + kind + `", "metadata": {}, "items": [` + items + `]}`
+	}
+	const networking = "networking.istio.io/v1"
+	deep := strings.Repeat(`{"a":`, 1001) + "1" + strings.Repeat("}", 1001)
+	tests := map[string]struct {
+		resource string
+		code     int
+		answer   string
+		after    string // of the second page; empty: there is none
+		gap      string // empty: none
+		sidecars int
+	}{
+		"the server's message": {"sidecars", 403, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Forbidden", "code": 403, "message": "User \"eve\" cannot list sidecars"}`, "",
+			`unread Sidecar: cannot list sidecars.networking.istio.io: forbidden: User "eve" cannot list sidecars; missing: scopes`, 0},
+		"gone after a page": {"sidecars", 200, strings.Replace(list(networking, "SidecarList", sidecar("")), `"metadata": {}`, `"metadata": {"continue": "1"}`, 1),
+			`{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404, "message": "no more"}`,
+			"unread Sidecar: cannot list sidecars.networking.istio.io: it is gone, after a part of it: no more; missing: scopes", 0},
+		"unmodelled kind gone": {"httproutes", 404, `{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "NotFound", "code": 404, "message": "no such thing"}`, "",
+			"unread HTTPRoute: cannot list httproutes.gateway.networking.k8s.io: no such thing; missing: whether there is anything", 1},
+		"webhooks gone": {"mutatingwebhookconfigurations", 404, "nginx", "",
+			"unread MutatingWebhookConfiguration: cannot list mutatingwebhookconfigurations.admissionregistration.k8s.io: the server could not find the requested resource (get mutatingwebhookconfigurations); missing", 1},
+		"another version of Kubernetes": {"ingresses", 200, list("extensions/v1beta1", "IngressList", ""), "",
+			`unread Ingress: cannot list ingresses.networking.k8s.io: the answer is no IngressList of networking.k8s.io/v1 but "IngressList" of "extensions/v1beta1"`, 1},
+		"another version of Istio": {"sidecars", 200, list("foo/v9", "SidecarList", ""), "",
+			`unread Sidecar: cannot list sidecars.networking.istio.io: the answer is no SidecarList of networking.istio.io/v1 but "SidecarList" of "foo/v9"`, 0},
+		"another list of what is not modelled": {"httproutes", 200, list("v1", "NodeList", `{"metadata": {"name": "n"}}`), "",
+			`unread HTTPRoute: cannot list httproutes.gateway.networking.k8s.io: the answer is no HTTPRouteList of gateway.networking.k8s.io/v1beta1 but "NodeList" of "v1"`, 1},
+		"null":              {"sidecars", 200, list(networking, "SidecarList", "null,"+sidecar("")), "", "unread Sidecar: cannot read it, as if it were not there: it has no name", 1},
+		"null service":      {"ingresses", 200, list("networking.k8s.io/v1", "IngressList", "null"), "", "unread Ingress: cannot read it, as if it were not there: it has no name", 1},
+		"another kind":      {"sidecars", 200, list(networking, "SidecarList", strings.Replace(sidecar(""), `"Sidecar"`, `"VirtualService"`, 1)), "", "unread Sidecar: cannot read it, as if it were not there: it stands in a list of Sidecar but is a VirtualService", 0},
+		"no namespace":      {"sidecars", 200, list(networking, "SidecarList", `{"metadata": {"name": "a"}}`), "", "unread Sidecar: cannot read it, as if it were not there: it has no namespace", 0},
+		"a strange status":  {"sidecars", 200, list(networking, "SidecarList", sidecar(`, "status": {"conditions": "x"}`)), "", "", 1},
+		"nested deep":       {"sidecars", 200, list(networking, "SidecarList", sidecar(`, "spec": `+deep)), "", "unread Sidecar: cannot read it, as if it were not there: nested more than 1000 deep", 0},
+		"not nested at all": {"sidecars", 200, list(networking, "SidecarList", sidecar(`, "spec": {"x": "`+strings.Repeat(`{[\"`, 2000)+`"}`)), "", "", 1},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := live(t, func(w http.ResponseWriter, r *http.Request, after int) bool {
+				if !strings.HasSuffix(r.URL.Path, "/"+test.resource) {
+					return false
+				}
+				code, text := test.code, test.answer
+				if after > 0 {
+					code, text = 404, test.after
+				}
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(code)
+				_, _ = w.Write([]byte(text))
+				return true
+			})
+			got := gaps(s)
+			if test.gap == "" && len(got) > 0 || test.gap != "" && (len(got) != 1 || !strings.HasPrefix(got[0], test.gap)) {
+				t.Errorf("gaps:\n%s\nwant: %s", strings.Join(got, "\n"), test.gap)
+			}
+			if len(s.Sidecars) != test.sidecars {
+				t.Errorf("%d Sidecars, want %d", len(s.Sidecars), test.sidecars)
+			}
+		})
+	}
+}
+
+// An API server behind a proxy has a path in its address (Rancher's, for one).
+func TestLivePath(t *testing.T) {
+	server, _ := apistub.New(t, liveText(t))
+	proxy := httptest.NewServer(http.StripPrefix("/k8s/clusters/c-1", server))
+	defer proxy.Close()
+	var stats result.APIStats
+	s, err := load.Live(t.Context(), load.LiveOptions{Config: &rest.Config{Host: proxy.URL + "/k8s/clusters/c-1"}, QPS: 1000, Burst: 1000, Stats: &stats})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pods := podStats(stats); len(s.Pods) != 3 || pods.Requests != 1 || pods.Objects != 3 || pods.Bytes == 0 {
+		t.Errorf("%d pods, %+v", len(s.Pods), pods)
+	}
+}
+
+// What is not modelled is noted at whatever version it is served.
+func TestLiveAnyVersion(t *testing.T) {
+	_, config := apistub.New(t, strings.ReplaceAll(liveText(t), "gateway.networking.k8s.io/v1beta1\n", "gateway.networking.k8s.io/v7\n"))
+	s, err := load.Live(t.Context(), load.LiveOptions{Config: config, QPS: 1000, Burst: 1000})
+	noted := func(m snapshot.Meta) bool { return m.Kind == "HTTPRoute.gateway.networking.k8s.io" && m.Name == "x" }
+	if err != nil || !slices.ContainsFunc(s.Unmodelled, noted) {
+		t.Errorf("%v %+v", err, s.Unmodelled)
 	}
 }
 

@@ -61,6 +61,8 @@ var builtin = map[schema.GroupVersionResource]string{
 	{Group: "batch", Version: "v1", Resource: "jobs"}:                                                 "Job",
 	{Group: "batch", Version: "v1", Resource: "cronjobs"}:                                             "CronJob",
 	{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "mutatingwebhookconfigurations"}: "MutatingWebhookConfiguration",
+	{Group: "networking.k8s.io", Version: "v1", Resource: "ingresses"}:                                "Ingress",
+	{Group: "networking.k8s.io", Version: "v1", Resource: "ingressclasses"}:                           "IngressClass",
 }
 
 // New serves the objects of a YAML stream, and every kind of Istio and
