@@ -102,7 +102,7 @@ func (l *live) pages(ctx context.Context, k liveKind, gvr schema.GroupVersionRes
 		if err == nil {
 			err = ctx.Err()
 		}
-		if apierrors.IsNotFound(err) && n > 0 {
+		if apierrors.IsNotFound(err) && options.Continue != "" {
 			err = errors.New("it is gone, after a part of it: " + oneLine(err))
 		}
 		if err != nil {
