@@ -90,14 +90,17 @@ func decodeMessage(e *encoder, f pair, m proto.Message) *problem {
 	return nil
 }
 
-// decodeStatus reads what istiod wrote there earlier. A status that cannot be
-// read is none: istiod itself would write it anew.
 func decodeStatus(f pair, m proto.Message) {
 	var e encoder
-	if p := e.value(f.value); p != nil {
-		return
+	if p := e.value(f.value); p == nil {
+		readStatus(e.buf, m)
 	}
-	if err := json.Unmarshal(e.buf, m); err != nil {
+}
+
+// readStatus reads what istiod wrote there earlier. A status that cannot be read is
+// none: istiod itself would write it anew.
+func readStatus(text []byte, m proto.Message) {
+	if err := json.Unmarshal(text, m); err != nil {
 		proto.Reset(m)
 	}
 }

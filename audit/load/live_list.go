@@ -27,10 +27,11 @@ func (l *live) read(ctx context.Context, k liveKind) {
 			break
 		}
 	}
-	if absent := len(asked) == 0 || apierrors.IsNotFound(err) && !l.served[asked[len(asked)-1]]; absent {
+	switch {
+	case len(asked) == 0, apierrors.IsNotFound(err) && !l.served[asked[len(asked)-1]]:
 		l.absent(k)
-	} else if err != nil {
-		l.gap(result.Unread, result.Ref{Kind: k.Kind}, "cannot list %s: %s; missing: %s", k.resourceName(), l.reason(ctx, k.resourceName(), err), k.facts)
+	case err != nil:
+		l.unread(k, l.reason(ctx, k.resourceName(), err))
 	}
 }
 
@@ -43,8 +44,12 @@ func (l *live) absent(k liveKind) {
 		l.gap(result.Assumed, result.Ref{Kind: k.Kind},
 			"%s is not installed in the cluster: taken as none; missing: %s", kindName(k.groupKind), k.facts)
 	default: // every Kubernetes has it
-		l.gap(result.Unread, result.Ref{Kind: k.Kind}, "cannot list %s: the API server does not have it; missing: %s", k.resourceName(), k.facts)
+		l.unread(k, "the API server does not have it")
 	}
+}
+
+func (l *live) unread(k liveKind, why string) {
+	l.gap(result.Unread, result.Ref{Kind: k.Kind}, "cannot list %s: %s; missing: %s", k.resourceName(), why, k.facts)
 }
 
 // mayServeOf are the versions of a kind that are worth asking for.
